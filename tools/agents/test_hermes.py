@@ -12,6 +12,7 @@ import pytest
 from models import Models, Script
 import stage as stages
 from stage import Mark, Stage, executable
+from terminal import Terminal
 
 HERMES = pathlib.Path("/usr/lib/keyward-test-tools/hermes")
 
@@ -285,3 +286,38 @@ def test_a_hermes_outside_has_its_tools_inside_and_asks_its_own_user():
     # The answer of Hermes is an approval of Keyward's: there is no other approver.
     bodies, left = outside(yolo=True)
     assert not left and "cleared" in bodies.replace("echo cleared", ""), bodies[-4000:]
+
+
+@pytest.mark.parametrize("allows", [True, False])
+def test_the_answer_of_the_user_of_a_hermes_outside_is_the_one_that_counts(allows):
+    steps = [tool("terminal", command="git clean -fX -- kept.log && echo cleared"), tool("terminal", command="echo went on")]
+    with Walk() as stage, Models(Steps(steps)) as models:
+        stage.configure_hermes(models.url)
+        config = stage.home / ".hermes/config.yaml"
+        stage.write(config, config.read_text().replace("hooks: ", "plugins: {enabled: [keyward]}\nno_hooks: ").replace("mcp_servers:", "no_servers:").replace('mode: "off"', "mode: manual, timeout: 120"), 0o600)
+        path = f"{HERMES}/bin:/usr/local/bin:/usr/bin:/bin"
+        stage.run([executable(), "init", "hermes", "--yes"], {"PATH": path}, check=True)
+        stage.write(stage.project / ".gitignore", "*.log\n")
+        stage.write(stage.project / "kept.log", "")
+        # With -q on a terminal Hermes shows no question.
+        with Terminal(stage, ["hermes", "chat"], {"PATH": path}) as terminal:
+            terminal.wait_for("Type your message")
+            terminal.type("WALK through everything")
+            terminal.press("Enter")
+            shown = terminal.wait_for("may this run?")
+            assert "1. Allow once" in shown and "4. Deny" in shown and "git clean" in shown, shown
+            assert (stage.project / "kept.log").exists()
+            terminal.press(*(["Enter"] if allows else ["Down", "Down", "Down", "Enter"]))
+            terminal.wait_for("→ allowed" if allows else "→ denied")
+            if allows:
+                # Hermes has a list of its own, and asks by it as well.
+                terminal.wait_for("deletes untracked files")
+                terminal.press("Enter")
+            terminal.wait_for("all done")
+        bodies = models.bodies().decode("utf-8", "replace")
+        assert not models.problems, models.problems
+        assert (stage.project / "kept.log").exists() != allows, bodies[-4000:]
+        assert ("cleared" in bodies.replace("echo cleared", "")) == allows, bodies[-4000:]
+        # Hermes goes on, and its model was told.
+        assert "went on" in bodies.replace("echo went on", ""), bodies[-4000:]
+        assert ("denied" in bodies.lower()) != allows, bodies[-4000:]

@@ -3,6 +3,8 @@
 
 use crate::subject::{Change, Command, Content, Host, What};
 use keyward_policy::gate::Script;
+use keyward_policy::login::account::Account;
+use keyward_policy::net::asking::NewLogin;
 use keyward_policy::secret::Grant;
 use keyward_policy::settings::Policy;
 use sha2::{Digest, Sha256};
@@ -18,6 +20,7 @@ impl What<'_> {
             What::Command(command) => of_command(b"keyward approval 1", command, within),
             What::Call(call) => of_command(b"keyward approval of a call 1", call, within),
             What::Host(host) => of_host(host, within),
+            What::Login(new) => of_login(new, within),
             What::Secret(grant) => of_secret(grant, within),
             What::Changes(changes) => of_changes(changes, within),
         }
@@ -29,6 +32,7 @@ impl What<'_> {
         let mut digest = Fields::new(match self {
             What::Command(_) | What::Call(_) => b"keyward scope 1",
             What::Host(_) => b"keyward scope of hosts 1",
+            What::Login(_) => b"keyward scope of logins 1",
             What::Secret(_) => b"keyward scope of secrets 1",
             What::Changes(_) => b"keyward scope of changes 1",
         });
@@ -55,6 +59,18 @@ fn of_host(host: &Host<'_>, within: Within<'_>) -> String {
     digest.one(host.canonical_name());
     digest.one(host.port.to_le_bytes());
     digest.one(host.rule);
+    within.add_scope(&mut digest);
+    within.add_cage(&mut digest);
+    digest.hex()
+}
+
+fn of_login(new: &NewLogin, within: Within<'_>) -> String {
+    let mut digest = Fields::new(b"keyward approval of a login 1");
+    digest.one(&new.file);
+    digest.one(new.host.to_string());
+    let Account { email, id, organisation } = &new.account;
+    digest.list([email, id, organisation].into_iter().map(|name| name.as_deref().unwrap_or_default()));
+    digest.one(&new.mark);
     within.add_scope(&mut digest);
     within.add_cage(&mut digest);
     digest.hex()

@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod aside;
+pub mod awaited;
 mod digest;
 pub mod gate;
-pub mod host;
 pub mod judge;
 pub mod losses;
 pub mod permit;

@@ -1,8 +1,8 @@
 //! The gate of a session: each command and each call from inside is judged when it is requested. Approvers are asked by a
 //! process of its own, so that the session goes on meanwhile.
 
+use crate::awaited::{Approvers, AwaitedGate};
 use crate::gate::{Gate, is_out_of_reach, read_script};
-use crate::host::{Approvers, HostGate};
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::site::Site;
@@ -15,7 +15,7 @@ use keyward_ledger::Record;
 use keyward_policy::event;
 use keyward_policy::gate::{Because, Judged, Script};
 use keyward_policy::hint::{self, Failed, Hint};
-use keyward_policy::net;
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
 use keyward_policy::words::{Allowance, GateMode, NetMode, Protect, Ruled, Verdict};
@@ -32,6 +32,9 @@ use std::path::{Path, PathBuf};
 
 /// What is said once a day in each project where no approver is known to answer.
 const UNATTENDED: &str = "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers";
+
+/// The same where a session runs the commands of an agent: those ask on no terminal, which is the agent's.
+const UNATTENDED_AGENT: &str = "commands of the agent that need an approval are denied until `keyward approvals -f` runs in another terminal";
 
 /// Everything that judges the commands of one session.
 pub struct SessionGate<'a> {
@@ -127,10 +130,10 @@ impl Judge for SessionGate<'_> {
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
 
-    fn judge_host(&self, denial: &net::Denial, at_the_door: bool, has_room: bool) -> Passage {
+    fn judge_awaited(&self, about: &Awaited, at_the_door: bool, has_room: bool) -> Passage {
         let SessionGate { policy, site, name, environment, .. } = self;
-        let gate = HostGate { policy, site: *site, run: name, session: Some(name), environment };
-        gate.judge(denial, NoTerminal, Approvers { at_the_door, has_room })
+        let gate = AwaitedGate { policy, site: *site, run: name, session: Some(name), environment };
+        gate.judge(about, NoTerminal, Approvers { at_the_door, has_room })
     }
 
     fn hint(&self, argv: &[OsString], cwd: Option<&Path>) -> Option<Hint> {
@@ -235,11 +238,11 @@ impl SessionGate<'_> {
         Passage::Refuse { fact: denial.fact, remedy: denial.remedy, rule: denial.gate.rule, retry }
     }
 
-    /// What to say once: whether questions will have an answer.
-    pub fn announcement(&self) -> Option<String> {
+    /// What to say once: whether questions will have an answer. `runs_agents_commands` says whose commands they are.
+    pub fn announcement(&self, runs_agents_commands: bool) -> Option<String> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
         if asks && !permit::is_attended(self.policy, self.site.state, Present::named_by(self.policy)) {
-            return Some(UNATTENDED.into());
+            return Some(if runs_agents_commands { UNATTENDED_AGENT } else { UNATTENDED }.into());
         }
         let mode = &self.policy.gate.mode;
         (mode.value == GateMode::Yolo)

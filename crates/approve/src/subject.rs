@@ -1,7 +1,8 @@
-//! What is asked about: a command, a call of a function, a host, a secret or a set of changes; and the question that follows.
+//! What is asked about: a command, a call of a function, a host, a login, a secret or a set of changes; and the question that follows.
 
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
+use keyward_policy::net::asking::NewLogin;
 use keyward_policy::secret::Grant;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::{typed_command, visible};
@@ -30,6 +31,8 @@ pub enum What<'a> {
     /// A call of a function outside, written as the words `call NAME INPUT`.
     Call(Command<'a>),
     Host(Host<'a>),
+    /// A login that replaces the one in the user's file.
+    Login(&'a NewLogin),
     /// A secret, and how it would be delivered.
     Secret(&'a Grant),
     /// Changes to the project, as a set.
@@ -105,6 +108,7 @@ impl What<'_> {
         match self {
             What::Command(command) | What::Call(command) => arguments(command.argv),
             What::Host(host) => named("host", vec![host.shown()]),
+            What::Login(new) => named("login", vec![new.file.clone(), new.account.to_string()]),
             What::Secret(grant) => named("secret", vec![grant.to_string()]),
             What::Changes(changes) => named("changes", changes.iter().map(Change::shown).collect()),
         }
@@ -116,6 +120,7 @@ impl What<'_> {
         match self {
             What::Command(command) | What::Call(command) => command.texts(span),
             What::Host(host) => one("the host", host.shown()),
+            What::Login(new) => one("the account", new.account.to_string()),
             What::Secret(grant) => one("the secret", grant.to_string()),
             What::Changes(changes) => {
                 let lines: Vec<String> = changes.iter().map(Change::shown).collect();
@@ -150,7 +155,7 @@ impl Subject<'_> {
         let (texts, span) = what.texts(judged.span);
         let cwd = match what {
             What::Command(command) | What::Call(command) => command.cwd,
-            What::Host(_) | What::Secret(_) | What::Changes(_) => project,
+            What::Host(_) | What::Login(_) | What::Secret(_) | What::Changes(_) => project,
         };
         Question {
             digest: self.digest(),

@@ -8,6 +8,9 @@ use keyward_approve::terminal::NoTerminal;
 use keyward_ledger::Record;
 use keyward_ledger::approvals::{Answered, Approvals, For, NewGrant};
 use keyward_policy::gate::{Because, Judged, Script};
+use keyward_policy::login::account::Account;
+use keyward_policy::net;
+use keyward_policy::net::asking::NewLogin;
 use keyward_policy::secret::{Delivery, Grant, SecretName};
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{NetMode, Ruled, Verdict};
@@ -30,6 +33,7 @@ enum Kind {
     Command { argv: Vec<String>, cwd: String, scripts: Vec<(String, Vec<u8>)> },
     Call { argv: Vec<String>, cwd: String },
     Host { name: String, port: u16 },
+    Login { file: String, email: String, id: String, mark: String },
     Secret { name: String, delivery: usize },
     Changes(BTreeMap<String, Becomes>),
 }
@@ -72,6 +76,12 @@ impl Kind {
                 act(What::Call(Command { argv: &argv, cwd: Path::new(cwd), scripts: &[] }))
             }
             Kind::Host { name, port } => act(What::Host(Host { name, port: *port, rule: "" })),
+            Kind::Login { file, email, id, mark } => {
+                let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+                let account = Account { email: named(email), id: named(id), organisation: None };
+                let host = net::Host::parse("auth.example.com").unwrap();
+                act(What::Login(&NewLogin { file: file.clone(), host, account, mark: mark.clone() }))
+            }
             Kind::Secret { name, delivery } => {
                 let name = SecretName::parse(name).unwrap_or_else(|_| panic!("{name}"));
                 act(What::Secret(&Grant { name, delivery: Delivery::ALL[*delivery], base_url: false }))
@@ -114,6 +124,12 @@ fn kind() -> impl Strategy<Value = Kind> {
         (words(), word(), scripts).prop_map(|(argv, cwd, scripts)| Kind::Command { argv, cwd, scripts }),
         (words(), word()).prop_map(|(argv, cwd)| Kind::Call { argv, cwd }),
         (word(), 0..3u16).prop_map(|(name, port)| Kind::Host { name, port }),
+        (word(), word(), word(), word()).prop_map(|(file, email, id, mark)| Kind::Login {
+            file,
+            email,
+            id,
+            mark
+        }),
         ("[ab]{1,2}", 0..Delivery::ALL.len()).prop_map(|(name, delivery)| Kind::Secret { name, delivery }),
         prop::collection::btree_map(word(), becomes(), 0..4).prop_map(Kind::Changes),
     ]
@@ -150,7 +166,7 @@ fn command() -> Kind {
     }
 }
 
-fn kinds() -> [Kind; 5] {
+fn kinds() -> [Kind; 6] {
     [
         command(),
         Kind::Call { argv: vec!["call".into(), "deploy".into(), "{}".into()], cwd: "/srv/app".into() },
@@ -162,6 +178,12 @@ fn kinds() -> [Kind; 5] {
             ("link".into(), Becomes::Link("a.txt".into())),
             ("run".into(), Becomes::File([9; 32], true)),
         ])),
+        Kind::Login {
+            file: "/home/ann/.claude/.credentials.json".into(),
+            email: "ann@example.com".into(),
+            id: "a-1".into(),
+            mark: String::new(),
+        },
     ]
 }
 
@@ -174,6 +196,7 @@ fn digests_are_those_that_stored_approvals_hold() {
         "f8cfb6ff89053f2e35cb155b8195e6bc46a0614b96bb0cbf7560ad776c08aa70",
         "49b000be20eb818215ea53af88747572533452c13c62d0f29cf9bc07c3c0e275",
         "b239bf96e9691f2cbe6747158ffb577f039d100bb6156e0d5f0cb4b7b0ca2913",
+        "38d91bb8fb85a1f7796da429d33d7f3bebc3ad1853f1b20baec706264686174f",
     ];
     for (kind, golden) in kinds().into_iter().zip(golden) {
         let owned =

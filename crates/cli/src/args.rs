@@ -358,6 +358,9 @@ pub struct SessionStartArgs {
     /// The process that the session ends with. A session that has one was not started by a person, and its name is not printed.
     #[arg(skip)]
     pub ends_with: Option<OwnedFd>,
+    /// Whether only what was refused or lost is told.
+    #[arg(skip)]
+    pub quiet: bool,
     #[command(flatten)]
     pub policy: PolicyFlags,
 }

@@ -110,6 +110,7 @@ impl<'b> Agents<'b> {
             json: false,
             owned_within: None,
             ends_with: Some(agent),
+            quiet: false,
             policy,
         };
         session::start(args, self.block)

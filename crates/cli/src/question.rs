@@ -104,8 +104,24 @@ v  view everything that is known, page by page
 Names of other alphabets are shown as xn--…; what counts in a long name is its end.
 ";
 
+const HELP_FOR_LOGINS: &str = "\
+y  replace the login in your file by this one: all programs outside use this account then
+n  or Enter, or Ctrl-C: keep yours, and throw the new login away
+s  the same as y, and for further logins of this account in this session
+p  the same as y, and for an hour for further logins of this account in this project
+never  keep yours, and do not ask about this account in this project again
+v  view everything that is known, page by page
+If you did not log in just now, say no: a program may want you to work as someone else.
+";
+
 fn help(question: &Question) -> &'static str {
-    if question.is_about_a_host() { HELP_FOR_HOSTS } else { HELP }
+    if question.is_about_a_login() {
+        HELP_FOR_LOGINS
+    } else if question.is_about_a_host() {
+        HELP_FOR_HOSTS
+    } else {
+        HELP
+    }
 }
 
 fn told(reply: Reply, keyboard: &mut Keyboard) -> Reply {

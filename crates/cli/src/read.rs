@@ -5,7 +5,7 @@
 use crate::args::ReadArgs;
 use crate::{files, here, say};
 use keyward_policy::detect::guard::{self, Kind, Opened};
-use keyward_policy::detect::{Content, Secret, secret_file, stores_of};
+use keyward_policy::detect::{Content, Secret, login_of_own_agent, secret_file, stores_of};
 use keyward_policy::plan::{Refusal, RefusalKind, VERSION};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
@@ -116,7 +116,10 @@ fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<Option<&'static 
                 | Content::Config
         )
     };
-    let counts = |store: &Path| secret_file(store, homes).is_some_and(|secret| !is_settings(secret));
+    let counts = |store: &Path| {
+        secret_file(store, homes).is_some_and(|secret| !is_settings(secret))
+            || login_of_own_agent(store, homes).is_some()
+    };
     match find_twin(found.identity, stores_of(homes), counts) {
         Twin::Is(store) => Err(guard::another_name(path, &store, homes)),
         Twin::TooMany if found.names > 1 => Err(guard::too_many_names(path)),

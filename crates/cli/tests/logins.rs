@@ -428,15 +428,47 @@ fn a_command_cannot_keep_its_copy_by_closing_the_folder() {
     assert!(!kept(&stage).join(".codex/auth.json").exists());
 }
 
+const SHARED: &str = "version = 1\n[profiles.claude]\ntrust = \"executor\"\nhome.share = [\"claude\"]\n";
+
 #[test]
 fn sessions_of_a_shared_agent_are_seen_and_what_is_added_is_the_profiles_own() {
+    // As the profile has it: with a cage of their own for the agent's tools; and without.
+    for tools in ["", "tools.cage = \"same\"\n"] {
+        let stage = Stage::user();
+        stage.home_file(".config/keyward/policy.toml", &format!("{SHARED}{tools}"));
+        // What is said once a day about the gate is said here.
+        let first = stage.keyward_run(&["-p", "claude"], &["true"]).output().unwrap();
+        assert_eq!(stderr(&first).lines().count(), usize::from(tools.is_empty()), "{}", stderr(&first));
+        shared_sessions(&stage);
+    }
+}
+
+/// With a cage for the agent's tools, the gate has a word to say: an agent's command asks on no terminal.
+#[test]
+fn an_agent_whose_tools_have_a_cage_says_once_how_their_commands_are_approved() {
     let stage = Stage::user();
-    let policy = "version = 1\n[profiles.claude]\ntrust = \"executor\"\nhome.share = [\"claude\"]\ntools.cage = \"same\"\n";
-    stage.home_file(".config/keyward/policy.toml", policy);
+    stage.home_file(".config/keyward/policy.toml", SHARED);
+    stage.home_file(".claude/projects/a.jsonl", "mine");
+    let script = "cat ~/.claude/projects/a.jsonl; bash -c 'echo tool; ls ~/.claude 2>/dev/null'";
+    let run = |more: &[&str]| {
+        let flags = [&["-p", "claude", "--gate", "auto"], more].concat();
+        let output = stage.keyward_run(&flags, &["sh", "-c", script]).output().unwrap();
+        assert_eq!(stdout(&output), "minetool\n", "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_eq!(run(&["-q"]), "");
+    assert_eq!(
+        run(&[]),
+        "keyward: commands of the agent that need an approval are denied until `keyward approvals -f` runs in another terminal\n"
+    );
+    assert_eq!(run(&[]), "", "once a day");
+}
+
+fn shared_sessions(stage: &Stage) {
     stage.home_file(".claude/projects/a.jsonl", "mine");
     let add = "cat ~/.claude/projects/a.jsonl; echo inside > ~/.claude/projects/b.jsonl; ln -s ~/.bashrc ~/.claude/projects/link; echo more >> ~/.claude/projects/a.jsonl";
-    assert_eq!(said(&stage, "claude", add), "mine");
-    assert_eq!(said(&stage, "claude", "cat ~/.claude/projects/b.jsonl"), "inside\n", "it is there again");
+    assert_eq!(said(stage, "claude", add), "mine");
+    assert_eq!(said(stage, "claude", "cat ~/.claude/projects/b.jsonl"), "inside\n", "it is there again");
     let names: Vec<_> = std::fs::read_dir(stage.home().join(".claude/projects"))
         .unwrap()
         .flatten()

@@ -9,7 +9,7 @@ mod support;
 mod upstream;
 
 use session::Session;
-use std::process::Command;
+use std::process::{Command, Output};
 use support::{Stage, eventually, keyward, processes_with, refused, stderr, stdout};
 use upstream::Upstream;
 
@@ -476,40 +476,51 @@ fn proxy_of(session: &Session) -> u32 {
     found[0]
 }
 
-/// A yes means that the proxy has confirmed. One that is dead or hangs is told, with what to do, and the client does not wait for ever.
+fn granted(session: &Session, rule: &str) -> Output {
+    session.keyward(&["grant", "net", rule, "--for", "1h", "--session", &session.name])
+}
+
+fn signal(process: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success());
+}
+
+/// A yes means that the proxy has confirmed.
 #[test]
-fn a_grant_at_a_proxy_that_is_dead_or_hangs_is_refused() {
-    for signal in ["KILL", "STOP"] {
-        let upstream = upstream();
-        let session = Session { stage: upstream.stage(), name: format!("grants-{signal}") };
-        session.start(&["--net", "rules"]);
-        let grant = || {
-            session.keyward(&[
-                "grant",
-                "net",
-                "api.example.test/*",
-                "--for",
-                "1h",
-                "--session",
-                &session.name,
-            ])
-        };
-        let granted = grant();
-        assert!(granted.status.success(), "the control: {}", stderr(&granted));
-        let proxy = proxy_of(&session);
-        let sent = Command::new("kill").args([&format!("-{signal}"), &proxy.to_string()]).status().unwrap();
-        assert!(sent.success());
-        let output = grant();
-        assert!(!output.status.success(), "{signal}: {}", stdout(&output));
-        assert!(
-            stderr(&output).contains("the proxy of the network has ended"),
-            "{signal}: {}",
-            stderr(&output)
-        );
-        assert!(stderr(&output).contains("start another session"), "{signal}: {}", stderr(&output));
-        // Nothing is reached, and the session still answers.
-        let tried = session.exec(&[], "curl -sS -m 5 https://api.example.test/a");
-        assert!(!tried.status.success(), "{signal}: {}", stdout(&tried));
-        assert_eq!(session.said("echo there"), "there\n", "{signal}");
-    }
+fn a_grant_at_a_proxy_that_is_dead_is_refused() {
+    let upstream = upstream();
+    let session = Session { stage: upstream.stage(), name: "grants-dead".into() };
+    session.start(&["--net", "rules"]);
+    let control = granted(&session, "api.example.test/*");
+    assert!(control.status.success(), "the control: {}", stderr(&control));
+    signal(proxy_of(&session), "-KILL");
+    let output = granted(&session, "api.example.test/*");
+    assert!(!output.status.success(), "{}", stdout(&output));
+    assert!(stderr(&output).contains("the proxy of the network has ended"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("start another session"), "{}", stderr(&output));
+    // Nothing is reached, and the session still answers.
+    let tried = session.exec(&[], "curl -sS -m 5 https://api.example.test/a");
+    assert!(!tried.status.success(), "{}", stdout(&tried));
+    assert_eq!(session.said("echo there"), "there\n");
+}
+
+#[test]
+fn a_grant_at_a_proxy_that_is_stopped_says_so_and_does_not_hold_later() {
+    let upstream = upstream();
+    let session = Session { stage: upstream.stage(), name: "grants-stopped".into() };
+    session.start(&["--allow-net", "api.example.test/*"]);
+    let proxy = proxy_of(&session);
+    signal(proxy, "-STOP");
+    let output = granted(&session, "other.example.test/*");
+    assert!(!output.status.success(), "{}", stdout(&output));
+    let told = stderr(&output);
+    assert!(told.contains("the proxy of this session is stopped, so nothing was granted"), "{told}");
+    assert!(told.contains(&format!("kill -CONT {proxy}")) && told.lines().count() == 2, "{told}");
+    assert_eq!(session.said("echo there"), "there\n");
+    signal(proxy, "-CONT");
+    assert_eq!(session.said("curl -sS https://api.example.test/a"), "GET api.example.test /a\n");
+    let other = "curl -sS https://other.example.test/b";
+    assert!(eventually(|| stderr(&session.exec(&[], other)).contains("denied other.example.test")));
+    let output = granted(&session, "other.example.test/*");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(session.said(other), "GET other.example.test /b\n");
 }

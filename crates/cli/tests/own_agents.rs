@@ -193,6 +193,33 @@ fn the_files_and_variables_of_ones_own_agent_are_hidden_from_other_commands() {
 }
 
 #[test]
+fn a_second_name_of_the_login_of_ones_own_agent_is_hidden_and_not_read() {
+    let stage = Stage::new(Who::User);
+    with_acme(&stage, ACME);
+    let second = stage.project().join("notes.json");
+    std::fs::hard_link(stage.home().join(".acme/auth.json"), &second).unwrap();
+    let read = || stage.command(keyward()).args(["read", "--"]).arg(&second).output().unwrap();
+    // The control: without the profile nothing says that it is a login.
+    let profile = stage.home().join(".config/keyward/profiles/acme.toml");
+    std::fs::rename(&profile, stage.home().join("acme.toml")).unwrap();
+    assert!(stdout(&run(&stage, &[], "cat notes.json")).contains(REAL));
+    assert!(stdout(&read()).contains(REAL));
+    std::fs::rename(stage.home().join("acme.toml"), &profile).unwrap();
+    let output = run(&stage, &[], "cat notes.json");
+    assert!(!stdout(&output).contains(REAL), "{}", stdout(&output));
+    let guarded = read();
+    assert!(!stdout(&guarded).contains(REAL), "{}", stdout(&guarded));
+    refused(guarded, 121, "it is another name of");
+    // A link in the place of the login, as those who keep their settings in a repository have it.
+    std::fs::remove_file(&second).unwrap();
+    std::fs::rename(stage.home().join(".acme/auth.json"), &second).unwrap();
+    std::os::unix::fs::symlink(&second, stage.home().join(".acme/auth.json")).unwrap();
+    let output = run(&stage, &[], "cat notes.json");
+    assert!(!stdout(&output).contains(REAL), "{}", stdout(&output));
+    refused(read(), 121, "it is another name of");
+}
+
+#[test]
 fn a_phantom_of_ones_own_agent_is_worth_nothing_at_another_host() {
     let upstream = Upstream::new(SERVER, HOSTS);
     let stage = upstream.stage();

@@ -467,3 +467,29 @@ fn a_tool_stops_and_goes_on_with_its_shim() {
         kill -CONT $p; /bin/sleep 0.5; [ $(wc -l < ticks) -gt $b ] && echo went on; kill $p; wait $p 2>/dev/null; echo $?";
     assert_eq!(said(agent(&stage, script)), "stood still\nwent on\n143\n");
 }
+
+/// The cage of the agent and that of its tools are both made for one command: what is true of both is told once.
+#[test]
+fn what_is_told_at_the_start_is_told_once() {
+    let stage = Stage::new(Who::User);
+    let run = |flags: &[&str]| {
+        let mut command = stage.command(keyward());
+        command.current_dir(stage.home()).env("PATH", "relative:/usr/bin:/bin");
+        command.args(["run", "--gate", "yolo"]).args(flags);
+        let output = command.args(["--", "sh", "-c", "bash -c 'echo tool'"]).output().unwrap();
+        assert_eq!(stdout(&output), "tool\n", "{}", stderr(&output));
+        stderr(&output)
+    };
+    // The control: without shims it is told as well.
+    let plain = run(&[]);
+    assert!(plain.contains("is not a project"), "{plain}");
+    for flags in [&["--shims"][..], &["--shims", "-v"]] {
+        let told = run(flags);
+        let mut lines: Vec<&str> = told.lines().collect();
+        lines.sort_unstable();
+        let all = lines.len();
+        lines.dedup();
+        assert_eq!(lines.len(), all, "{told}");
+        assert!(told.contains("entry of PATH was left out"), "{told}");
+    }
+}

@@ -126,7 +126,7 @@ pub fn run(
         network: served.network,
         proxy: &mut *served.proxy,
         record: &mut *served.record,
-        hosts: served.hosts.as_deref_mut().map(|hosts| hosts as &mut dyn supervise::Hosts),
+        decides: served.decides.as_deref_mut().map(|decides| decides as &mut dyn supervise::Decides),
     });
     let finished = supervise::watch(Watch {
         cage: &cage,

@@ -35,8 +35,10 @@ const REPORTS_AT_ONCE: usize = 64;
 const MOST_DENIED: usize = 32;
 /// How long the proxy may take to begin.
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
-/// How long an order that allows or takes back may stay unanswered. Behind that nothing is known of what holds, and the proxy is ended.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// How long an order that takes back may stay unanswered. Behind that nothing is known of what holds, and the proxy is ended.
+const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(20);
+/// How long a grant may stay unanswered until its client is told. A proxy that obeys later has it taken back.
+const GRANTED_WITHIN: Duration = Duration::from_secs(3);
 /// So long a run that has ended waits for what the proxy has to say about it.
 const TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// A grant without a bound would never be taken back.
@@ -114,13 +116,21 @@ pub struct Proxy {
     has_cage: bool,
     /// Whether a cage has ended, as it sees it.
     has_dropped: bool,
-    /// Hosts that programs wait for.
+    /// What programs wait for.
     questions: Vec<Question>,
 }
 
 /// What an order that is not answered yet is about.
 enum Awaited {
-    Grant { grant: u64, rules: Rules, time: Duration },
+    Grant {
+        grant: u64,
+        rules: Rules,
+        time: Duration,
+    },
+    /// A grant whose client was told that it does not hold.
+    LateGrant {
+        rules: Rules,
+    },
     TakingBack,
 }
 
@@ -130,10 +140,10 @@ pub(crate) struct Settled {
     pub(crate) trouble: Option<Trouble>,
 }
 
-/// A host that a program waits for (`net.ask`).
+/// What a program waits for.
 pub(crate) struct Question {
     pub(crate) number: u64,
-    pub(crate) denial: Denial,
+    pub(crate) about: asking::Awaited,
 }
 
 impl Proxy {
@@ -261,13 +271,19 @@ impl Proxy {
     }
 
     fn await_answer(&mut self, order: u64, what: Awaited) {
-        self.unanswered.push((order, Instant::now() + ANSWERED_WITHIN, what));
+        let time = match what {
+            Awaited::Grant { .. } | Awaited::LateGrant { .. } => GRANTED_WITHIN,
+            Awaited::TakingBack => TAKEN_BACK_WITHIN,
+        };
+        self.unanswered.push((order, Instant::now() + time, what));
     }
 
     /// When the next grant ends, or the next answer is overdue.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let grants = self.grants.iter().map(|(end, _)| *end);
-        let answers = self.unanswered.iter().map(|(_, until, _)| *until);
+        let is_late = |what: &Awaited| matches!(what, Awaited::LateGrant { .. });
+        let answers =
+            self.unanswered.iter().filter(|(_, _, what)| !is_late(what)).map(|(_, until, _)| *until);
         let next = grants.chain(answers).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
@@ -275,9 +291,12 @@ impl Proxy {
     /// Takes grants back whose time is over. What cannot be taken back must not stay: the proxy is ended, and every connection fails.
     pub(crate) fn take_back_expired(&mut self, network: &Network) {
         let (now, before) = (Instant::now(), self.grants.len());
-        if self.unanswered.iter().any(|(_, until, _)| *until <= now) {
+        let is_overdue =
+            |(_, until, what): &(u64, Instant, Awaited)| *until <= now && matches!(what, Awaited::TakingBack);
+        if self.unanswered.iter().any(is_overdue) {
             return self.lose();
         }
+        self.tell_late_grants(now);
         self.grants.retain(|(end, _)| *end > now);
         if self.grants.len() == before {
             return;
@@ -294,6 +313,20 @@ impl Proxy {
         match self.order(&Order::Narrow { cage: None, rules }, &[]) {
             Ok(number) => self.await_answer(number, Awaited::TakingBack),
             Err(_) => self.lose(),
+        }
+    }
+
+    /// Tells the clients of grants that were not answered in time.
+    fn tell_late_grants(&mut self, now: Instant) {
+        let is_stopped = is_stopped(&self.process);
+        for (_, until, what) in &mut self.unanswered {
+            if let Awaited::Grant { grant, rules, .. } = what
+                && *until <= now
+            {
+                self.settled
+                    .push(Settled { grant: *grant, trouble: Some(unanswered(is_stopped, &self.process)) });
+                *what = Awaited::LateGrant { rules: std::mem::take(rules) };
+            }
         }
     }
 
@@ -324,6 +357,9 @@ impl Proxy {
                 self.settled.push(Settled { grant, trouble: None });
             }
             (Awaited::Grant { grant, .. }, trouble) => self.settled.push(Settled { grant, trouble }),
+            // Its time is over before it began.
+            (Awaited::LateGrant { rules }, None) => self.grants.push((Instant::now(), rules)),
+            (Awaited::LateGrant { .. }, Some(_)) => {}
         }
     }
 
@@ -332,15 +368,17 @@ impl Proxy {
         std::mem::take(&mut self.settled)
     }
 
-    /// Hosts that programs wait for since this was last asked. Each has to be answered.
+    /// What programs wait for since this was last asked. Each has to be answered.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
         std::mem::take(&mut self.questions)
     }
 
-    /// Answers a question: the host is allowed as long as the proxy runs, or not at all.
+    /// Answers a question. A host is allowed as long as the proxy runs, or not at all.
     pub(crate) fn answer(&mut self, question: &Question, why_not: Option<String>) {
         let mut allowed = why_not.is_none();
-        if let Some(rule) = asking::wanted(&question.denial).filter(|_| allowed) {
+        if let asking::Awaited::Host(denial) = &question.about
+            && let Some(rule) = asking::wanted(denial).filter(|_| allowed)
+        {
             let origin = "allowed when asked".into();
             let rules = Rules(vec![Entry { rule: rule.clone(), origin, own: None }]);
             allowed = self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok();
@@ -419,8 +457,8 @@ impl Proxy {
     fn note(&mut self, report: Report) {
         match &report {
             Report::Denied { denial, times, .. } => self.remember(denial, *times),
-            Report::Question { denial, question, .. } => {
-                self.questions.push(Question { number: *question, denial: denial.clone() });
+            Report::Question { about, question, .. } => {
+                self.questions.push(Question { number: *question, about: about.clone() });
             }
             Report::Obeyed { order, trouble } => return self.obeyed(*order, trouble.clone()),
             Report::Echoed { secret, host, .. } => {
@@ -496,6 +534,30 @@ fn ungranted(errno: Errno) -> Trouble {
     let (fact, remedy) = match errno {
         Errno::MSGSIZE => ("these are too many rules for one grant", "grant fewer at a time"),
         _ => ("the proxy of the network has ended, so that no host can be reached", "start another session"),
+    };
+    Trouble::new(Code::Proxy, fact, remedy)
+}
+
+/// Whether a signal has stopped it.
+fn is_stopped(process: &Process) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid.as_raw_nonzero()));
+    let state = stat.as_deref().ok().and_then(|stat| stat.rsplit_once(") "));
+    state.is_some_and(|(_, state)| state.starts_with(['T', 't']))
+}
+
+fn unanswered(is_stopped: bool, process: &Process) -> Trouble {
+    let pid = process.pid.as_raw_nonzero();
+    let (fact, remedy) = match is_stopped {
+        true => (
+            "the proxy of this session is stopped, so nothing was granted",
+            format!("`kill -CONT {pid}` lets it go on; then grant it again"),
+        ),
+        false => (
+            "the proxy of this session does not answer, so nothing was granted",
+            format!(
+                "this machine may be busy: try again; if it stays so, end the session (the proxy is process {pid})"
+            ),
+        ),
     };
     Trouble::new(Code::Proxy, fact, remedy)
 }
@@ -681,6 +743,26 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_that_is_not_answered_in_time_is_told_and_taken_back_when_it_is() {
+        let (mut proxy, theirs) = stand_in();
+        proxy.grant(7, &["a.example".into()], Duration::from_secs(60), &[]);
+        assert!(matches!(next_order(&theirs), Order::Widen { .. }));
+        proxy.unanswered.iter_mut().for_each(|(_, until, _)| *until = Instant::now());
+        proxy.take_back_expired(&network());
+        let settled = proxy.settled();
+        let [Settled { grant: 7, trouble: Some(trouble) }] = settled.as_slice() else { panic!() };
+        assert!(trouble.fact.contains("does not answer"), "{trouble:?}");
+        assert!(proxy.control.is_some() && proxy.due_in().is_none(), "it is not ended, and not told again");
+        // It obeys after all.
+        answer(&mut proxy, &theirs, 1, None);
+        assert!(proxy.settled().is_empty());
+        proxy.take_back_expired(&network());
+        let Order::Narrow { rules, .. } = next_order(&theirs) else { panic!() };
+        assert_eq!(rules.iter().count(), 0);
+        assert!(proxy.control.is_some());
+    }
+
+    #[test]
     fn what_was_allowed_when_asked_stays_when_a_grant_is_taken_back() {
         let (mut proxy, theirs) = stand_in();
         let ask = keyward_policy::net::Ask::connection(
@@ -693,7 +775,7 @@ mod tests {
         else {
             panic!()
         };
-        proxy.answer(&Question { number: 3, denial }, None);
+        proxy.answer(&Question { number: 3, about: asking::Awaited::Host(denial) }, None);
         assert!(matches!(next_order(&theirs), Order::Widen { .. }));
         assert_eq!(next_order(&theirs), Order::Answer { question: 3, allowed: true, why: None });
         proxy.grants.push((Instant::now(), Rules::default()));

@@ -485,7 +485,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         match heard {
             Some(Link::Synced {}) => self.synced(),
             Some(Link::Widened { grant, trouble }) => self.widened(grant, trouble),
-            Some(Link::Host { question, denial }) => self.ask_about_host(question, denial),
+            Some(Link::Question { question, about }) => self.ask_about(question, about),
             // It is gone: nothing waits for it.
             _ => {
                 self.link_open = false;

@@ -1,8 +1,8 @@
 //! The launcher while the command runs: passes signals on, relays the terminal, watches the clock. Holds no secret.
 
 mod attention;
+mod awaited;
 mod clock;
-mod hosts;
 mod reports;
 mod signals;
 
@@ -17,9 +17,9 @@ use crate::session::Membership;
 use crate::sources::{Ready, Sources};
 use crate::wire::{self, Order};
 use attention::Attention;
+pub use awaited::Decides;
+use awaited::Pending;
 use clock::{Clock, Due};
-pub use hosts::Hosts;
-use hosts::Pending;
 use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::net::plan::Network;
@@ -148,8 +148,8 @@ pub struct Served<'a> {
     pub proxy: &'a mut Proxy,
     /// Writes down what the proxy reports.
     pub record: &'a mut dyn FnMut(Report),
-    /// Decides about hosts that programs wait for; in a session the session does.
-    pub hosts: Option<&'a mut dyn Hosts>,
+    /// Decides about what programs wait for; in a session the session does.
+    pub decides: Option<&'a mut dyn Decides>,
 }
 
 /// Watches until the cage has ended, and nothing of it is left.
@@ -190,7 +190,7 @@ struct Supervisor<'a, 'b> {
     lookups: Lookups,
     keyring: Option<Keyring>,
     publish: Option<crate::publish::Publisher>,
-    /// Hosts that programs wait for.
+    /// What programs wait for.
     pending: Pending,
     /// Directories of the cage's own that are looked at when it has ended.
     passing: Vec<OwnedFd>,
@@ -364,7 +364,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         for report in served.proxy.reports() {
             (served.record)(report);
         }
-        self.ask_about_hosts();
+        self.ask_what_is_awaited();
     }
 
     /// Tells the session which grants hold.

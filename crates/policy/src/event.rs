@@ -132,6 +132,16 @@ pub enum What {
         rule: String,
         gate: Gate,
     },
+    /// A program inside has logged in, and an approver has allowed that this login replaces the user's.
+    LoginAllowed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        /// The file of the login.
+        file: String,
+        host: String,
+        account: String,
+        gate: Gate,
+    },
     /// A person is about to be shown the value of a secret.
     Reveal {
         name: String,

@@ -249,8 +249,20 @@ impl Question {
         self.rule.as_deref().is_some_and(|rule| rule.starts_with(HOST_RULE))
     }
 
+    /// Whether it is about a login that would replace the user's. No rule of the gate has such a name.
+    pub fn is_about_a_login(&self) -> bool {
+        self.rule.as_deref().is_some_and(|rule| rule.starts_with(LOGIN_RULE))
+    }
+
     /// What an approver is asked, in one line.
     pub fn headline(&self) -> String {
+        if self.is_about_a_login() {
+            let account = self.argv.get(2).map_or("another account", String::as_str);
+            return format!(
+                "be logged in as {} from now on?",
+                crate::rendering::inline_up_to(account, LONGEST_HOST)
+            );
+        }
         if !self.is_about_a_host() {
             return "may this run?".to_owned();
         }
@@ -262,7 +274,9 @@ impl Question {
 
 /// How the rule of a question about a host begins; the rule of the network that a yes adds stands behind it.
 pub const HOST_RULE: &str = "net.ask ";
-/// The most characters of a host in a headline. Names of the DNS are no longer than 253.
+/// How the rule of a question about a login begins; the account stands behind it.
+pub const LOGIN_RULE: &str = "login as ";
+/// The most characters of a host or an account in a headline. Names of the DNS are no longer than 253.
 const LONGEST_HOST: usize = 260;
 
 /// A text that would run.

@@ -3,6 +3,7 @@
 //! The vault reads a file, and tells its skeleton: the text around the secret fields, and what each field is. A skeleton holds no secret, so
 //! the plan, `explain` and the cage are made of it. The table of files is data. Pure, and fuzzed: the files are the user's, and may be odd.
 
+pub mod account;
 pub(crate) mod json;
 mod lines;
 mod table;
@@ -96,6 +97,8 @@ pub enum Role {
     Ends(Unit),
     /// When it was renewed, as a date.
     Renewed,
+    /// Which account of the provider it is; no secret.
+    Account,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,8 +244,8 @@ enum Part {
     Text(String),
     /// A secret field, and where its value stands, with its quotes.
     Field(Box<Field>, Range<usize>),
-    /// A time, which is shown as it is and written when tokens are renewed.
-    Time(Role, usize, Range<usize>),
+    /// A time or an account, which is shown as it is and written when tokens are.
+    Plain(Role, usize, Range<usize>),
 }
 
 /// The text around the secret fields of a file. There is one text more than fields.
@@ -297,6 +300,7 @@ impl File {
                 "ends-seconds" => Role::Ends(Unit::Seconds),
                 "ends-milliseconds" => Role::Ends(Unit::Milliseconds),
                 "renewed" => Role::Renewed,
+                "account" => Role::Account,
                 _ => Role::Key,
             },
             to: match &field.to {
@@ -346,7 +350,7 @@ impl File {
             let (Some(last), count) = (skeleton.texts.last_mut(), skeleton.fields.len()) else { continue };
             match part {
                 Part::Text(text) => *last += &text,
-                Part::Time(_, _, range) => *last += content.get(range).unwrap_or_default(),
+                Part::Plain(_, _, range) => *last += content.get(range).unwrap_or_default(),
                 Part::Field(field, range) => {
                     let raw = content.get(range).unwrap_or_default();
                     let value = self.value(&field, raw).ok_or(Odd::Malformed)?;
@@ -400,7 +404,7 @@ impl File {
                         _ => {}
                     }
                 }
-                Part::Time(Role::Ends(unit), of, range) if of == grant => {
+                Part::Plain(Role::Ends(unit), of, range) if of == grant => {
                     let number: u64 = content.get(range)?.trim().parse().ok()?;
                     tokens.ends = Some(match unit {
                         Unit::Seconds => number,
@@ -428,15 +432,18 @@ impl File {
                     };
                     changes.extend(new.as_ref().map(|new| (range, self.written(&field, new))));
                 }
-                Part::Time(Role::Ends(unit), of, range) if of == grant => {
+                Part::Plain(Role::Ends(unit), of, range) if of == grant => {
                     let ends = tokens.ends.map(|ends| match unit {
                         Unit::Seconds => ends.to_string(),
                         Unit::Milliseconds => ends.saturating_mul(1000).to_string(),
                     });
                     changes.extend(ends.map(|ends| (range, ends)));
                 }
-                Part::Time(Role::Renewed, of, range) if of == grant => {
+                Part::Plain(Role::Renewed, of, range) if of == grant => {
                     changes.push((range, quoted(&date(now))));
+                }
+                Part::Plain(Role::Account, of, range) if of == grant => {
+                    changes.extend(tokens.account.as_deref().map(|account| (range, quoted(account))));
                 }
                 _ => {}
             }
@@ -522,6 +529,8 @@ pub struct Tokens<'a> {
     pub id: Option<Cow<'a, str>>,
     /// When the access token ends, in seconds since 1970.
     pub ends: Option<u64>,
+    /// The account, where it becomes another one.
+    pub account: Option<Cow<'a, str>>,
 }
 
 impl Field {

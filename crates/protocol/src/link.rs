@@ -1,6 +1,6 @@
 //! The channel between a session and the launcher of one of its cages.
 
-use keyward_policy::net::Denial;
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +41,8 @@ pub enum Link {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trouble: Option<Trouble>,
     },
-    /// From the launcher: a program wants a host that no rule allows, and waits (`net.ask`).
-    Host { question: u64, denial: Denial },
+    /// From the launcher: a program waits for an approver, because of a host (`net.ask`) or a login.
+    Question { question: u64, about: Awaited },
     /// To the launcher: the answer.
     Answer {
         question: u64,

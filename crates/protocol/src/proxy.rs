@@ -16,6 +16,7 @@
 //!
 //! When the first channel closes, the proxy ends at once.
 
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::net::corporate::Exception;
 use keyward_policy::net::narrow::Within;
 use keyward_policy::net::{Binding, Denial, Host, Name, Pattern, Rules};
@@ -145,7 +146,7 @@ pub enum Order {
         cage: Option<u64>,
         rules: Rules,
     },
-    /// Answers a question. A yes comes with the [`Order::Widen`] that it means, before this.
+    /// Answers a question. A yes to a host comes with the [`Order::Widen`] that it means, before this.
     Answer {
         question: u64,
         allowed: bool,
@@ -205,8 +206,8 @@ pub enum Report {
     Closed { cage: u64, connection: u64, sent: u64, received: u64, requests: u64, milliseconds: u64 },
     /// A host that was allowed could not be reached: for `log --net`, and so that a program's error can be explained.
     Unreached { cage: u64, host: Host, port: u16, fact: String },
-    /// A host without a rule is asked about; what wants it waits.
-    Question { cage: u64, question: u64, denial: Denial },
+    /// A host without a rule is asked about, or a login that would replace the user's; what wants it waits.
+    Question { cage: u64, question: u64, about: Awaited },
     /// A secret was put in for a phantom, the first time of this cage and host.
     Swapped { cage: u64, secret: String, host: Host },
     /// A host sent the value of a secret back, and the phantom was put in: a notice.

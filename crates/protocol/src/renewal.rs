@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 /// The most bytes of one token.
 pub const LONGEST_TOKEN: usize = 16 << 10;
 /// More bytes than any packet has.
-pub const ROOM: usize = 4 * LONGEST_TOKEN + 256;
+pub const ROOM: usize = 5 * LONGEST_TOKEN + 256;
 
 const BEGIN: u8 = 1;
 const RENEWED: u8 = 2;
@@ -26,11 +26,13 @@ pub struct Tokens {
     pub id: Option<Zeroizing<String>>,
     /// When the access token ends, in seconds since 1970.
     pub ends: Option<u64>,
+    /// The account, where these replace the tokens of another one.
+    pub account: Option<Zeroizing<String>>,
 }
 
 impl Tokens {
     fn write(&self, out: &mut Vec<u8>) {
-        for token in [&self.access, &self.refresh, &self.id] {
+        for token in [&self.access, &self.refresh, &self.id, &self.account] {
             let bytes = token.as_ref().map(|token| token.as_bytes()).unwrap_or_default();
             out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(0).to_le_bytes());
             out.extend_from_slice(bytes);
@@ -47,9 +49,9 @@ impl Tokens {
             let text = std::str::from_utf8(text).ok()?;
             Some((!text.is_empty()).then(|| Zeroizing::new(text.to_owned())))
         };
-        let (access, refresh, id) = (token()?, token()?, token()?);
+        let (access, refresh, id, account) = (token()?, token()?, token()?, token()?);
         let ends = u64::from_le_bytes(bytes.try_into().ok()?);
-        Some(Tokens { access, refresh, id, ends: (ends != 0).then_some(ends) })
+        Some(Tokens { access, refresh, id, ends: (ends != 0).then_some(ends), account })
     }
 }
 
@@ -143,11 +145,18 @@ mod tests {
 
     fn tokens() -> Tokens {
         let token = |text: &str| Some(Zeroizing::new(text.to_owned()));
-        Tokens { access: token("access"), refresh: token("refresh"), id: None, ends: Some(7) }
+        Tokens {
+            access: token("access"),
+            refresh: token("refresh"),
+            id: None,
+            ends: Some(7),
+            account: token("acc-1"),
+        }
     }
 
-    fn texts(tokens: &Tokens) -> [Option<&str>; 3] {
-        [&tokens.access, &tokens.refresh, &tokens.id].map(|token| token.as_ref().map(|token| token.as_str()))
+    fn texts(tokens: &Tokens) -> [Option<&str>; 4] {
+        [&tokens.access, &tokens.refresh, &tokens.id, &tokens.account]
+            .map(|token| token.as_ref().map(|token| token.as_str()))
     }
 
     #[test]
@@ -157,9 +166,12 @@ mod tests {
         else {
             panic!()
         };
-        assert_eq!((texts(&read), read.ends), ([Some("access"), Some("refresh"), None], Some(7)));
+        assert_eq!(
+            (texts(&read), read.ends),
+            ([Some("access"), Some("refresh"), None, Some("acc-1")], Some(7))
+        );
         let Some(Told::Tokens(read)) = Told::decode(&Told::Tokens(tokens()).encode()) else { panic!() };
-        assert_eq!(texts(&read), [Some("access"), Some("refresh"), None]);
+        assert_eq!(texts(&read), [Some("access"), Some("refresh"), None, Some("acc-1")]);
         assert!(matches!(Ask::decode(&Ask::Begin { login: 1 }.encode()), Some(Ask::Begin { login: 1 })));
         assert!(matches!(Ask::decode(&Ask::Leave { login: 2 }.encode()), Some(Ask::Leave { login: 2 })));
         assert!(matches!(Told::decode(&Told::Done.encode()), Some(Told::Done)));

@@ -4,6 +4,9 @@
 //! A refresh token is used once, so a login has one owner: here. Each renewal has new phantoms, because clients compare tokens to see whether
 //! one was renewed, and read the claims of some; old phantoms stay good for as long as the session. A command that comes with an older refresh
 //! phantom has not seen the last renewal, and is told that one.
+//!
+//! A program may also log in. What the host gives for its code stays here until an approver has read whose account it is, and said yes: then it
+//! takes the place of the user's login, as renewed tokens do. Otherwise it is dropped.
 
 use crate::body::Body;
 use crate::origin::{self, Key};
@@ -17,7 +20,9 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use keyward_policy::detect::registry::value_shape;
+use keyward_policy::login::account::Account;
 use keyward_policy::login::{Role, claims_of};
+use keyward_policy::net::asking::{MOST_LOGINS, NewLogin};
 use keyward_policy::net::request::Path;
 use keyward_policy::net::{Binding, Host, Reason};
 use keyward_policy::phantom;
@@ -181,10 +186,15 @@ impl Fields {
 
     /// The body with another value in one field.
     fn with(&self, name: &str, value: &str) -> Vec<u8> {
+        self.written(Some((name, value)))
+    }
+
+    /// The body, with another value in one field if one is named.
+    fn written(&self, change: Option<(&str, &str)>) -> Vec<u8> {
         match self {
             Fields::Json(fields) => {
                 let mut fields = fields.clone();
-                fields.insert(name.to_owned(), Value::String(value.to_owned()));
+                fields.extend(change.map(|(name, value)| (name.to_owned(), value.into())));
                 serde_json::to_vec(&fields).unwrap_or_default()
             }
             Fields::Form(fields) => {
@@ -198,7 +208,8 @@ impl Fields {
                     text.bytes().map(byte).collect()
                 };
                 let pair = |(own, text): &(String, String)| {
-                    let text = if own == name { value } else { text };
+                    let text =
+                        change.filter(|(name, _)| own == name).map_or(text.as_str(), |(_, value)| value);
                     format!("{}={}", encoded(own), encoded(text))
                 };
                 fields.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
@@ -227,12 +238,7 @@ async fn decide(asked: &Asked, body: &Bytes) -> Result<Response<Body>, Refused> 
     let presented = fields.get("refresh_token").map(str::to_owned);
     match fields.get("grant_type") {
         Some("refresh_token") => {}
-        Some("authorization_code") => {
-            return Err(refused(
-                Reason::Minting,
-                "a login from inside would replace the one that is shown; log in outside",
-            ));
-        }
+        Some("authorization_code") => return log_in(asked, &fields).await,
         _ => return Err(refused(Reason::Minting, "only tokens of the login that is shown are renewed")),
     }
     let own = presented
@@ -244,14 +250,8 @@ async fn decide(asked: &Asked, body: &Bytes) -> Result<Response<Body>, Refused> 
             "the refresh token is not the one of the login that is shown",
         ));
     };
-    // No other phantom travels along, and this one stands in its field alone, however the rest is encoded.
-    let rest = swap::decoded(&String::from_utf8_lossy(&fields.with("refresh_token", "")));
-    let is_elsewhere = |binding: &Rc<Binding>| {
-        let word = binding.phantom.as_bytes();
-        memmem::find(&rest, word).is_some() || headers.values().any(|value| swap::holds(value, word))
-    };
-    let all: Vec<Rc<Binding>> = asked.state.bindings.borrow().clone();
-    if all.iter().any(is_elsewhere) || headers.contains_key(header::AUTHORIZATION) {
+    // This one stands in its field alone.
+    if carries_credential(asked, &fields.with("refresh_token", "")) {
         return Err(refused(Reason::Phantom, format!("{}: it stands beside another credential", own.secret)));
     }
     let Some(renewal) = own.renewal.clone() else { return Err(unread()) };
@@ -260,6 +260,108 @@ async fn decide(asked: &Asked, body: &Bytes) -> Result<Response<Body>, Refused> 
     let mut last = login.lock().await;
     let scope = fields.get("scope").map(str::to_owned);
     renew(asked, fields, &own, renewal.login, &mut last, scope).await
+}
+
+/// Whether a credential travels along, however the body is encoded.
+fn carries_credential(asked: &Asked, body: &[u8]) -> bool {
+    let headers = &asked.headers;
+    let body = swap::decoded(&String::from_utf8_lossy(body));
+    let is_there = |binding: &Rc<Binding>| {
+        let word = binding.phantom.as_bytes();
+        memmem::find(&body, word).is_some() || headers.values().any(|value| swap::holds(value, word))
+    };
+    let all: Vec<Rc<Binding>> = asked.state.bindings.borrow().clone();
+    all.iter().any(is_there) || headers.contains_key(header::AUTHORIZATION)
+}
+
+/// A program has logged in: it is answered with phantoms if an approver lets this login take the place of the user's.
+async fn log_in(asked: &Asked, fields: &Fields) -> Result<Response<Body>, Refused> {
+    let (state, cage) = (&asked.state, &asked.cage);
+    let mut own = asked.own.iter().filter_map(|binding| Some((binding, binding.renewal.clone()?)));
+    let Some((own, renewal)) =
+        own.next().filter(|(_, first)| own.all(|(_, other)| other.login == first.login))
+    else {
+        return Err(refused(
+            Reason::Minting,
+            "two logins are shown that this one could replace; log in outside",
+        ));
+    };
+    let body = fields.written(None);
+    if carries_credential(asked, &body) {
+        return Err(refused(Reason::Phantom, format!("{}: it stands in a login", own.secret)));
+    }
+    if cage.refused_logins.get() >= MOST_LOGINS {
+        return Err(refused(Reason::Minting, "too many logins were not approved; log in outside"));
+    }
+    // Before anything is sent: while one waits for its answer, another one is too many.
+    cage.refused_logins.set(cage.refused_logins.get() + 1);
+    let no_value = |fact: String| refused(Reason::NoValue, fact);
+    let (status, kind, body) = send(asked, body, own).await.map_err(no_value)?;
+    let answer: Option<Map<String, Value>> = serde_json::from_slice(&body).ok();
+    if !status.is_success() {
+        cage.refused_logins.set(cage.refused_logins.get() - 1);
+        let names = serde_json::from_slice::<Value>(&body).is_ok_and(|value| names_token(&value));
+        return Ok(plain(status, kind, if names { Vec::new() } else { body.to_vec() }));
+    }
+    let found = answer.and_then(|answer| tokens_of(&answer).map(|tokens| (answer, tokens)));
+    // A token that stayed would be of the other account.
+    let has_all = |tokens: &Tokens| {
+        tokens.refresh.is_some() && (tokens.id.is_some() || newest(state, renewal.login, Role::Id).is_none())
+    };
+    let Some((answer, mut tokens)) = found.filter(|(_, tokens)| has_all(tokens)) else {
+        return Err(no_value(format!(
+            "{} answered a login in a way that is not understood, and was withheld",
+            asked.host
+        )));
+    };
+    let texts = [&tokens.id, &tokens.access].into_iter().flatten().map(|token| token.as_str());
+    let account = Account::of(&answer, &texts.collect::<Vec<_>>());
+    let mut mark = String::new();
+    if !account.is_known() {
+        let mut random = [0; 16];
+        keyward_sys::random::fill(&mut random).map_err(|_| no_value("there is no randomness".into()))?;
+        mark = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    }
+    tokens.account = account.id.clone().map(Zeroizing::new);
+    let new = NewLogin { file: renewal.file.clone(), host: asked.host.clone(), account, mark };
+    if let Err(why) = state.ask_about_login(cage, new.clone()).await {
+        return Err(refused(Reason::Minting, format!("a login as {} was not taken: {why}", new.account)));
+    }
+    cage.refused_logins.set(cage.refused_logins.get() - 1);
+    let login = Rc::clone(state.renewals.logins.borrow_mut().entry(renewal.login).or_default());
+    let mut last = login.lock().await;
+    let number = u16::try_from(renewal.login).map_err(|_| no_value("there is no such login".into()))?;
+    let _turn = state.renewals.turn.lock().await;
+    let journal = match state.renewals.ask_with(Ask::Begin { login: number }).await.map_err(no_value)? {
+        (Told::Tokens(_), journal) => journal,
+        (Told::Failed(fact), _) => return Err(no_value(fact)),
+        (Told::Done, _) => return Err(no_value("the vault does not know its part".into())),
+    };
+    // What an earlier renewal could not write is of the former login.
+    last.unsaved = None;
+    take(asked, own, number, (answer, tokens), journal, &mut last).await
+}
+
+/// Uses what a host gave, has it written, and answers.
+async fn take(
+    asked: &Asked,
+    own: &Rc<Binding>,
+    number: u16,
+    (answer, tokens): (Map<String, Value>, Tokens),
+    journal: Option<OwnedFd>,
+    last: &mut Last,
+) -> Result<Response<Body>, Refused> {
+    let (state, login) = (&asked.state, usize::from(number));
+    // First of all: if the vault is killed now, the next one finds them.
+    if let Some(journal) = journal {
+        let packet = Ask::Renewed { login: number, tokens: copy(&tokens) }.encode();
+        let _ =
+            keyward_sys::file::write_all(&journal, &packet).and_then(|()| rustix::fs::fdatasync(&journal));
+    }
+    adopt(state, login, &tokens);
+    let ends = tokens.ends;
+    last.answer = Some((shown(state, login, answer, &tokens), ends));
+    keep(asked, own, login, number, tokens, last).await
 }
 
 async fn renew(
@@ -307,7 +409,11 @@ async fn renew(
         }
     }
     let current = state.secrets.get(&own.secret).await.map_err(no_value)?;
-    let outcome = send(asked, fields, own, &current).await;
+    let value = std::str::from_utf8(current.expose()).map(|value| fields.with("refresh_token", value));
+    let outcome = match value {
+        Ok(body) => send(asked, body, own).await,
+        Err(_) => Err("the token is not text".to_owned()),
+    };
     let (status, kind, body) = match outcome {
         Ok(outcome) => outcome,
         Err(fact) => {
@@ -329,16 +435,7 @@ async fn renew(
             format!("{} answered a renewal in a way that is not understood, and was withheld", asked.host);
         return Err(no_value(fact));
     };
-    // First of all: if the vault is killed now, the next one finds them.
-    if let Some(journal) = journal {
-        let packet = Ask::Renewed { login: number, tokens: copy(&tokens) }.encode();
-        let _ =
-            keyward_sys::file::write_all(&journal, &packet).and_then(|()| rustix::fs::fdatasync(&journal));
-    }
-    adopt(state, login, &tokens);
-    let ends = tokens.ends;
-    last.answer = Some((shown(state, login, answer, &tokens), ends));
-    keep(asked, own, login, number, tokens, last).await
+    take(asked, own, number, (answer, tokens), journal, last).await
 }
 
 /// Has the vault write new tokens, and answers only then.
@@ -386,6 +483,7 @@ fn copy(tokens: &Tokens) -> Tokens {
         refresh: tokens.refresh.clone(),
         id: tokens.id.clone(),
         ends: tokens.ends,
+        account: tokens.account.clone(),
     }
 }
 
@@ -395,15 +493,12 @@ fn tell(state: &State, secret: &str, fact: &str) {
     state.reporter.tell(Report::Trouble(Trouble::new(Code::Proxy, fact, remedy)));
 }
 
-/// Sends the request with the real token.
+/// Sends the request with this body. The connection counts as one that carries the secret of the login.
 async fn send(
     asked: &Asked,
-    fields: Fields,
+    body: Vec<u8>,
     own: &Rc<Binding>,
-    secret: &Rc<Secret>,
 ) -> Result<(StatusCode, Option<HeaderValue>, Bytes), String> {
-    let value = std::str::from_utf8(secret.expose()).map_err(|_| "the token is not text".to_owned())?;
-    let body = fields.with("refresh_token", value);
     let headers = &asked.headers;
     let uri = Uri::try_from(asked.target.as_str()).map_err(|_| "the target is malformed".to_owned())?;
     let mut request = Request::new(Body::empty());
@@ -456,7 +551,11 @@ fn scrubbed(
     let text = swap::put(body, secret.expose(), own.phantom.as_bytes());
     // An error names no token; an answer that holds something like one is not passed on.
     let holds = serde_json::from_slice::<Value>(&text).is_ok_and(|value| names_token(&value));
-    let mut response = Response::new(Body::whole(if holds { Vec::new() } else { text.to_vec() }));
+    plain(status, kind, if holds { Vec::new() } else { text.to_vec() })
+}
+
+fn plain(status: StatusCode, kind: Option<HeaderValue>, text: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text));
     *response.status_mut() = status;
     if let Some(kind) = kind {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -489,7 +588,7 @@ fn tokens_of(answer: &Map<String, Value>) -> Option<Tokens> {
     access.as_ref()?;
     let ends = answer.get("expires_in").and_then(Value::as_u64);
     let ends = ends.map(|within| since_1970().saturating_add(within));
-    Some(Tokens { access, refresh: token("refresh_token")?, id: token("id_token")?, ends })
+    Some(Tokens { access, refresh: token("refresh_token")?, id: token("id_token")?, ends, account: None })
 }
 
 /// Uses new tokens from here on, each with a phantom of its own.

@@ -3,6 +3,7 @@
 use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
+use crate::read::head::Refused::TooLong;
 use crate::renew;
 use crate::replace::{Finder, Pair, Replacer};
 use crate::signing::{Asked, fields, pairs_of_keys, sign};
@@ -211,8 +212,10 @@ impl Reading {
             let host = host.ok_or(Refusal::Unreached(String::new(), String::new()))?;
             Err(self.refuse(Ask::connection(host, self.port, Seen::Request), reason, detail))
         };
-        if let Some(refused) = self.watched.refused() {
-            return refuse(Reason::Malformed, refused.words().to_owned());
+        match self.watched.refused() {
+            Some(TooLong) => return refuse(Reason::TooLong, LONGEST_HEAD.to_owned()),
+            Some(refused) => return refuse(Reason::Malformed, refused.words().to_owned()),
+            None => {}
         }
         let (host, port) = match self.authority(request) {
             Ok(found) => found,
@@ -714,10 +717,14 @@ fn overriding(headers: &HeaderMap) -> Option<&'static str> {
     all.copied().find(|name| headers.contains_key(*name))
 }
 
+/// The bounds of a head, in words.
+const LONGEST_HEAD: &str = "more than 64 KB, or more than 128 headers";
+
 /// What a program reads when it is denied.
 pub fn denied(denial: &Denial) -> Response<Body> {
     let status = match denial.reason {
         Reason::Malformed => StatusCode::BAD_REQUEST,
+        Reason::TooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Reason::Mismatch => StatusCode::MISDIRECTED_REQUEST,
         Reason::NoValue => StatusCode::BAD_GATEWAY,
         _ => StatusCode::FORBIDDEN,

@@ -7,7 +7,7 @@ use crate::report::Reporter;
 use crate::resolve::Resolver;
 use crate::secrets::Secrets;
 use crate::trust::Trust;
-use keyward_policy::net::asking;
+use keyward_policy::net::asking::{self, Awaited, NewLogin};
 use keyward_policy::net::narrow::{Within, decide_within};
 use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules};
 use keyward_policy::trouble::{Code, Trouble};
@@ -56,7 +56,8 @@ pub struct Through {
 /// A question that waits for its answer.
 struct Question {
     cage: u64,
-    wanted: Rule,
+    /// The rule that a yes adds; `None` for a login.
+    wanted: Option<Rule>,
     waiting: Vec<oneshot::Sender<Result<(), String>>>,
 }
 
@@ -159,22 +160,35 @@ impl State {
         let (answer, answered) = oneshot::channel();
         {
             let mut questions = self.questions.borrow_mut();
-            let same = |question: &&mut Question| question.cage == cage.id && question.wanted == wanted;
+            let same = |question: &&mut Question| {
+                question.cage == cage.id && question.wanted.as_ref() == Some(&wanted)
+            };
             match questions.values_mut().find(same) {
                 Some(question) => question.waiting.push(answer),
                 None => {
                     let taken = cage.budget.borrow_mut().take(&wanted);
                     taken.map_err(|unasked| unasked.words().to_owned())?;
                     let number = self.number();
-                    questions.insert(number, Question { cage: cage.id, wanted, waiting: vec![answer] });
+                    let question = Question { cage: cage.id, wanted: Some(wanted), waiting: vec![answer] };
+                    questions.insert(number, question);
                     self.reporter.tell_first(Report::Question {
                         cage: cage.id,
                         question: number,
-                        denial: denial.clone(),
+                        about: Awaited::Host(denial.clone()),
                     });
                 }
             }
         }
+        answered.await.unwrap_or_else(|_| Err("the question is no longer pending".into()))
+    }
+
+    /// Asks whether a login may replace the user's. Without a yes it may not; the words say why.
+    pub async fn ask_about_login(&self, cage: &Cage, new: NewLogin) -> Result<(), String> {
+        let (answer, answered) = oneshot::channel();
+        let question = self.number();
+        let asked = Question { cage: cage.id, wanted: None, waiting: vec![answer] };
+        self.questions.borrow_mut().insert(question, asked);
+        self.reporter.tell_first(Report::Question { cage: cage.id, question, about: Awaited::Login(new) });
         answered.await.unwrap_or_else(|_| Err("the question is no longer pending".into()))
     }
 
@@ -194,7 +208,7 @@ impl State {
         let Some(Question { cage, wanted, waiting }) = self.questions.borrow_mut().remove(&question) else {
             return;
         };
-        if let Some(cage) = self.cages.borrow().get(&cage) {
+        if let (Some(cage), Some(wanted)) = (self.cages.borrow().get(&cage), wanted) {
             cage.budget.borrow_mut().answer(&wanted, allowed);
         }
         let answer = if allowed { Ok(()) } else { Err(why.unwrap_or_else(|| "it was not allowed".into())) };
@@ -231,6 +245,8 @@ pub struct Cage {
     next: Cell<u64>,
     /// What was asked about, and not allowed.
     budget: RefCell<asking::Budget>,
+    /// How many logins of its programs did not replace the user's.
+    pub refused_logins: Cell<usize>,
     /// Secrets that were put in, with their hosts, to report each once.
     pub swapped: RefCell<Vec<(String, Host)>>,
     pub echoed: RefCell<Vec<(String, Host)>>,
@@ -264,6 +280,7 @@ impl Cage {
             unused: RefCell::default(),
             next: Cell::new(0),
             budget: RefCell::default(),
+            refused_logins: Cell::new(0),
             swapped: RefCell::default(),
             echoed: RefCell::default(),
             masked: RefCell::default(),

@@ -162,6 +162,7 @@ impl Renewals {
             refresh: owned(&found.refresh),
             id: owned(&found.id),
             ends: found.ends,
+            account: None,
         };
         self.begun = Some(Begun {
             login: number,
@@ -189,6 +190,7 @@ impl Renewals {
                 refresh: owned(&now.refresh),
                 id: owned(&now.id),
                 ends: now.ends,
+                account: None,
             }));
         }
         let text = renewed(login, content.bytes(), tokens);
@@ -265,6 +267,7 @@ fn renewed(login: &Login, content: &[u8], tokens: &Tokens) -> Option<String> {
         refresh: owned(&tokens.refresh),
         id: owned(&tokens.id),
         ends: tokens.ends,
+        account: owned(&tokens.account),
     };
     login.file.renewed(content, login.grant, &new, since_1970())
 }
@@ -303,7 +306,7 @@ mod tests {
 
     fn tokens(number: u8) -> Tokens {
         let token = |text: &str| Some(Zeroizing::new(format!("{text}-{number}")));
-        Tokens { access: token("access"), refresh: token("refresh"), id: None, ends: Some(9) }
+        Tokens { access: token("access"), refresh: token("refresh"), id: None, ends: Some(9), account: None }
     }
 
     fn names(folder: &Path) -> usize {

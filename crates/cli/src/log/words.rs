@@ -85,6 +85,7 @@ pub fn detail(event: &Value) -> String {
             format!("{} in {}", rules.join(", "), text(event, "session"))
         }
         Some("net-allowed") => text(event, "rule"),
+        Some("login-allowed") => format!("{} in {}", text(event, "account"), text(event, "file")),
         Some("asked") => format!("question {}", event["question"]),
         Some("answered") => {
             format!("question {}: {} by {}", event["question"], text(event, "answer"), text(event, "by"))

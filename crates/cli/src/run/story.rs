@@ -8,8 +8,8 @@ use crate::question::CommandTerminal;
 use crate::session::ToolSession;
 use crate::supply::{self, Phantoms, Supplier};
 use crate::{network, say, services, session, vault, witness};
+use keyward_approve::awaited::{Approvers, AwaitedGate};
 use keyward_approve::gate;
-use keyward_approve::host::{Approvers, HostGate};
 use keyward_approve::permit::{self, Denial, Ways};
 use keyward_approve::subject::{self, Subject};
 use keyward_approve::terminal::NoTerminal;
@@ -18,7 +18,7 @@ use keyward_launch::prepare::{self, Prepared};
 use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
 use keyward_launch::session::{Membership, Passage, Role};
-use keyward_launch::supervise::{Finished, Hosts, Served};
+use keyward_launch::supervise::{Decides, Finished, Served};
 use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{Dropped, Value, Var};
@@ -29,7 +29,7 @@ use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::login;
-use keyward_policy::net;
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::net::plan::Network;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::request::{Purpose, Request};
@@ -238,7 +238,8 @@ impl<'a> Run<'a> {
                 false
             }
             None => {
-                tell::announce(self.args, self.here, plan);
+                let said = self.tools.as_ref().map_or("", |tools| tools.said.as_str());
+                tell::announce(self.args, self.here, plan, said);
                 true
             }
         }
@@ -395,8 +396,8 @@ impl<'a> Run<'a> {
                 let _ = record.write(what);
             }
         };
-        let mut hosts = RunHosts {
-            gate: HostGate {
+        let mut decides = RunDecides {
+            gate: AwaitedGate {
                 policy: self.policy,
                 site: self.here.site(),
                 run: &run,
@@ -410,7 +411,7 @@ impl<'a> Run<'a> {
             network,
             proxy,
             record: &mut write,
-            hosts: Some(&mut hosts),
+            decides: Some(&mut decides),
         });
         let role = match (&self.session, &self.tools) {
             (Some(session), _) => Role::Member(session),
@@ -574,18 +575,18 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Decides about hosts that programs of a run wait for.
-struct RunHosts<'a> {
-    gate: HostGate<'a>,
+/// Decides about what programs of a run wait for.
+struct RunDecides<'a> {
+    gate: AwaitedGate<'a>,
     terminal: CommandTerminal,
 }
 
-impl Hosts for RunHosts<'_> {
-    fn judge(&mut self, denial: &net::Denial, on_terminal: bool) -> Passage {
+impl Decides for RunDecides<'_> {
+    fn judge(&mut self, about: &Awaited, on_terminal: bool) -> Passage {
         let approvers = Approvers { at_the_door: false, has_room: true };
         match on_terminal {
-            true => self.gate.judge(denial, &self.terminal, approvers),
-            false => self.gate.judge(denial, NoTerminal, approvers),
+            true => self.gate.judge(about, &self.terminal, approvers),
+            false => self.gate.judge(about, NoTerminal, approvers),
         }
     }
 }

@@ -62,8 +62,9 @@ fn denied(args: &RunArgs, denial: Denial) -> i32 {
     code::DENIED
 }
 
-/// One line on a terminal about what was kept back, once a day, and a word when the command does not stand where the caller does.
-pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
+/// One line on a terminal about what was kept back, once a day, and a word when the command does not stand where the caller does. `said` is what
+/// the cage of an agent's tools has told already: most of it is true of both.
+pub fn announce(args: &RunArgs, here: &Here, plan: &Plan, said: &str) {
     if args.json {
         return;
     }
@@ -97,7 +98,7 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
             ));
         }
     }
-    for warning in &plan.view.warnings {
+    for warning in plan.view.warnings.iter().filter(|warning| !said.contains(&warning.fact)) {
         // Without a terminal it is told when it is new, and then once a day.
         let is_new =
             || !args.quiet && told::is_due(&here.state, &here.project, std::slice::from_ref(&warning.fact));
@@ -105,7 +106,7 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
             say::trouble(&warning.fact, &warning.remedy);
         }
     }
-    for note in &plan.view.notes {
+    for note in plan.view.notes.iter().filter(|note| !said.contains(note.as_str())) {
         if args.verbose || (plan.view.project.is_none() && !args.quiet) {
             say::note(note);
         }

@@ -68,12 +68,14 @@ pub struct ToolSession {
     pub tools: Tools,
     process: Process,
     words: Words,
+    /// What it has said at its start.
+    pub said: String,
 }
 
 impl ToolSession {
     /// Ends the session with everything in it. Gives what it has to tell the user.
     pub fn end(self) -> String {
-        let ToolSession { tools, process, mut words } = self;
+        let ToolSession { tools, process, mut words, .. } = self;
         // Also where a process that we have started still has it.
         let _ = rustix::net::shutdown(&tools.link, rustix::net::Shutdown::Both);
         let _ = process.wait();
@@ -101,6 +103,7 @@ pub fn for_tools(
         json: false,
         owned_within: None,
         ends_with: None,
+        quiet: args.quiet || args.json,
         policy: args.policy.clone(),
     };
     let broken = |errno: Errno| {
@@ -119,14 +122,14 @@ pub fn for_tools(
     let agent = Some((agent, ours.as_fd()));
     let begun = fork_session(&args, (here, &tools), &name, directory, listener, agent, block);
     let Begun { process, status, words: said } = begun.map_err(broken)?;
-    let exit = wait_until_ready(&status, &said);
+    let (exit, said) = wait_until_ready(&status, &said);
     if exit != 0 {
         let _ = process.wait();
         return Err(exit);
     }
     let sent = channel::receive(&ours, &mut [0; link::ROOM]).map_err(broken)?;
     let spaces = Spaces::from_descriptors(sent.descriptors).ok_or(Errno::PIPE).map_err(broken)?;
-    Ok(ToolSession { tools: Tools { link: ours, spaces }, process, words })
+    Ok(ToolSession { tools: Tools { link: ours, spaces }, process, words, said })
 }
 
 /// Makes a directory for this session alone.
@@ -233,7 +236,7 @@ fn begin(
 ) -> Result<i32, Errno> {
     let Begun { process, status, words } =
         fork_session(&args, decided, name, directory, listener, None, block)?;
-    let exit = wait_until_ready(&status, &words);
+    let (exit, _) = wait_until_ready(&status, &words);
     match exit {
         // The agent reads our stdout.
         0 if args.ends_with.is_some() => {}
@@ -285,10 +288,10 @@ fn fork_session(
     }
 }
 
-/// Waits until the session says that it is there, or is gone; passes on what it says meanwhile.
-fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
-    let mut code = Vec::new();
-    let (mut status_open, mut words_open, mut has_spoken) = (true, true, false);
+/// Waits until the session says that it is there, or is gone; passes on what it says meanwhile. Gives the exit code, and what was said.
+fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> (i32, String) {
+    let (mut code, mut said) = (Vec::new(), Vec::new());
+    let (mut status_open, mut words_open) = (true, true);
     while status_open {
         let mut polled = vec![PollFd::new(status, PollFlags::IN)];
         if words_open {
@@ -301,7 +304,7 @@ fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
         if ready.get(1) == Some(&true) {
             match rustix::io::read(words, &mut part) {
                 Ok(length) if length > 0 => {
-                    has_spoken = true;
+                    said.extend_from_slice(&part[..length]);
                     say::raw_stderr(&part[..length]);
                 }
                 _ => words_open = false,
@@ -314,15 +317,16 @@ fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
         }
     }
     let exit = std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok());
-    match exit.unwrap_or(code::FAULT) {
+    let exit = match exit.unwrap_or(code::FAULT) {
         // It was killed, or had no place for its words: an exit code alone helps no one.
-        code::FAULT if !has_spoken => say::failure(&Trouble::new(
+        code::FAULT if said.is_empty() => say::failure(&Trouble::new(
             Code::SessionFailed,
             "the session ended before its cage was ready, and did not say why",
             "try again; `keyward doctor` shows what this host can do",
         )),
         exit => exit,
-    }
+    };
+    (exit, String::from_utf8_lossy(&said).into_owned())
 }
 
 /// What a session begins with: its directory, its door, and where it says whether it is there.
@@ -388,7 +392,7 @@ fn be_session(
             return code::USAGE;
         }
     };
-    let note = gate.announcement();
+    let note = gate.announcement(agent.is_some()).filter(|_| !args.quiet);
     if let Some(note) =
         note.filter(|note| told::is_due(&here.state, &here.project, std::slice::from_ref(note)))
     {
@@ -492,7 +496,7 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
 }
 
 fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
-    RunArgs { policy: args.policy.clone(), ..RunArgs::plain(None, command) }
+    RunArgs { policy: args.policy.clone(), quiet: args.quiet, ..RunArgs::plain(None, command) }
 }
 
 /// Makes the further cages of a session, as the first one was made.

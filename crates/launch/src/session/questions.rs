@@ -8,7 +8,7 @@ use super::{Record, Server};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Reach;
 use keyward_policy::hint::Hint;
-use keyward_policy::net::Denial;
+use keyward_policy::net::asking::Awaited;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::Link;
 use keyward_protocol::packet::{self, LONGEST};
@@ -67,8 +67,8 @@ pub struct Kept {
 pub trait Judge {
     fn judge(&self, request: &Request<'_>) -> Passage;
 
-    /// Decides about a host that a program of the session's cage waits for. A refusal says why in a few words.
-    fn judge_host(&self, denial: &Denial, at_the_door: bool, has_room: bool) -> Passage;
+    /// Decides about what a program of the session's cage waits for. A refusal says why in a few words.
+    fn judge_awaited(&self, about: &Awaited, at_the_door: bool, has_room: bool) -> Passage;
 
     /// Why a command of these words may have failed in its cage. `cwd` is the directory that it named.
     fn hint(&self, _argv: &[OsString], _cwd: Option<&Path>) -> Option<Hint> {
@@ -87,16 +87,16 @@ pub(super) enum Then {
         name: String,
         input: Value,
     },
-    /// A program waits for this host, and the launcher for the answer to its question.
-    Host {
+    /// A program waits for this, and the launcher for the answer to its question.
+    Awaited {
         question: u64,
-        denial: Denial,
+        about: Awaited,
     },
 }
 
 struct Waiting {
     number: u64,
-    /// The client that is told what becomes of it; a program that waits for a host is none.
+    /// The client that is told what becomes of it; a program that waits is none.
     client: Option<u64>,
     then: Then,
     /// To the process that asks; it ends when this does.
@@ -156,9 +156,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         self.pass(Some(client), then, judging, answers);
     }
 
-    /// A program of the session's cage waits for a host.
-    pub(super) fn ask_about_host(&mut self, question: u64, denial: Denial) {
-        self.pass(None, Then::Host { question, denial }, None, false);
+    /// A program of the session's cage waits for an approver.
+    pub(super) fn ask_about(&mut self, question: u64, about: Awaited) {
+        self.pass(None, Then::Awaited { question, about }, None, false);
     }
 
     fn pass(&mut self, client: Option<u64>, then: Then, judging: Option<&Judging>, answers: bool) {
@@ -170,7 +170,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let passage = match &then {
             Then::Command { command, .. } => judge(Thing::Command(command)),
             Then::Call { name, input } => judge(Thing::Call { name, input, judging }),
-            Then::Host { denial, .. } => self.session.gate.judge_host(denial, at_the_door, has_room),
+            Then::Awaited { about, .. } => self.session.gate.judge_awaited(about, at_the_door, has_room),
         };
         match passage {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
@@ -200,8 +200,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn deny(&mut self, client: Option<u64>, then: &Then, denied: &Answer, why: &str) {
-        if let Then::Host { question, .. } = then {
-            return self.answer_host(*question, Some(why.to_owned()));
+        if let Then::Awaited { question, .. } = then {
+            return self.answer_awaited(*question, Some(why.to_owned()));
         }
         if let Some(client) = client {
             if self.session.agent.is_some() && self.clients.is_caged(client) {
@@ -212,8 +212,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
-    /// Tells the launcher whether a host is allowed: why not, or none for a yes.
-    fn answer_host(&mut self, question: u64, why: Option<String>) {
+    /// Tells the launcher whether it is allowed: why not, or none for a yes.
+    fn answer_awaited(&mut self, question: u64, why: Option<String>) {
         let answer = Link::Answer { question, allowed: why.is_none(), why };
         // Without the launcher there is no proxy, and nothing waits.
         let _ = channel::send(&self.session.link, &packet::write(&answer), &[]);
@@ -221,13 +221,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     fn go(&mut self, client: Option<u64>, then: Then, gate: Gate, kept: Kept) {
         let Some(client) = client else {
-            if let Then::Host { question, .. } = then {
-                self.answer_host(question, None);
+            if let Then::Awaited { question, .. } = then {
+                self.answer_awaited(question, None);
             }
             return;
         };
         match then {
-            Then::Host { question, .. } => self.answer_host(question, None),
+            Then::Awaited { question, .. } => self.answer_awaited(question, None),
             Then::Command { command, wish, timeout } => {
                 let started = Permitted::new(command, gate, kept)
                     .and_then(|permitted| self.exec(client, permitted, wish, timeout));

@@ -6,7 +6,7 @@ mod questions;
 
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Because;
-use keyward_policy::net::Denial;
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::session::Ask;
@@ -54,7 +54,7 @@ impl Judge for Gatekeeper {
         }
     }
 
-    fn judge_host(&self, _: &Denial, _: bool, has_room: bool) -> Passage {
+    fn judge_awaited(&self, _: &Awaited, _: bool, has_room: bool) -> Passage {
         self.asked.set(self.asked.get() + 1);
         if !has_room {
             return Passage::Refuse {

@@ -4,11 +4,12 @@
 //! [`crate::detect`]'s.
 
 use crate::detect::footholds::guarded;
-use crate::detect::secrets::{Content, LOGIN, Secret, folded, git_settings, named, secret_file};
+use crate::detect::secrets::{
+    Content, LOGIN, Secret, folded, git_settings, login_of_own_agent, named, secret_file,
+};
 use crate::detect::{Shows, shows};
 use crate::plan::Refusal;
 use crate::text::visible;
-use crate::tools::{Platform, Tool};
 use crate::trouble::Trouble;
 use std::path::{Path, PathBuf};
 
@@ -175,16 +176,6 @@ pub fn no_profiles(trouble: Trouble) -> Refusal {
     Refusal::policy("profiles", trouble.fact, &trouble.remedy)
 }
 
-/// The agent of a user's own profile whose login this is.
-fn login_of_own_agent(real: &Path, homes: &[&Path]) -> Option<&'static str> {
-    let is_login = |tool: &&Tool| {
-        let secret = tool.on(Platform::HERE).login.iter().filter(|exposure| exposure.secret);
-        let mut places = secret.flat_map(|exposure| homes.iter().map(|home| home.join(exposure.path)));
-        places.any(|place| real.starts_with(place))
-    };
-    crate::agent::own::tools().iter().find(is_login).map(|tool| tool.name)
-}
-
 /// Decides about a file whose name may be secret by what is in it.
 pub fn judge_content(
     asked: &Path,
@@ -223,6 +214,13 @@ pub fn judge_write(asked: &Path, real: &Path, own: &[PathBuf], homes: &[&Path]) 
         return Written::No(Refusal::policy(
             secret.pattern,
             format!("{shown} is not written: it holds {}", secret.holds),
+            "change it yourself, outside of the agent",
+        ));
+    }
+    if let Some(agent) = login_of_own_agent(real, homes) {
+        return Written::No(Refusal::policy(
+            "profiles",
+            format!("{shown} is not written: it is the login of {agent}, as your profile of it says"),
             "change it yourself, outside of the agent",
         ));
     }

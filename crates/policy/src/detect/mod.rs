@@ -19,7 +19,7 @@ mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
 pub use home::{InGrant, OBEYED, Obeyed, is_obeyed, obeyed_in};
-pub use secrets::{Content, Secret, secret_file, stores_of};
+pub use secrets::{Content, Secret, login_of_own_agent, secret_file, stores_of};
 pub use substitute::{Shows, shows, shows_beside};
 
 include!(concat!(env!("OUT_DIR"), "/code.rs"));

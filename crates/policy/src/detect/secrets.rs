@@ -5,6 +5,7 @@
 
 use super::rows::{self, Rows};
 use super::{CODE, Sum};
+use crate::tools::{Exposure, Platform, Tool};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,8 @@ impl Content {
             Content::Config => 9,
             Content::Git => 10,
             Content::MaybeGit => 11,
+            Content::SayingOrConfig(_) => 12,
+            Content::Source => 13,
         }
     }
 }
@@ -197,7 +200,7 @@ pub fn is_secret_in_home(name: &OsStr) -> bool {
 /// A place below HOME where a store of the table may lie, for those who look for other names of the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Relative to HOME, in lower case; empty for HOME itself.
+    /// Relative to HOME, in lower case unless a profile of the user's names it; empty for HOME itself.
     pub path: &'static str,
     /// How many levels below it belong to it; 0 for a file.
     pub depth: usize,
@@ -221,15 +224,44 @@ impl Store {
     }
 }
 
-/// All of them.
+/// All of them, with the logins of agents that the user's profiles describe.
 pub fn stores() -> impl Iterator<Item = Store> {
-    SECRETS.iter().filter_map(Store::of).chain([Store::HOME])
+    SECRETS.iter().filter_map(Store::of).chain(stores_of_own_agents()).chain([Store::HOME])
+}
+
+/// The logins of agents that the user's profiles describe.
+pub fn stores_of_own_agents() -> impl Iterator<Item = Store> {
+    own_logins().map(|(_, exposure)| Store {
+        path: exposure.path,
+        depth: if exposure.folder { TREE_DEPTH } else { 0 },
+    })
 }
 
 /// Those whose path begins with a name of HOME. The names themselves are left out that [`is_secret_in_home`] knows.
 pub fn stores_in(name: &OsStr) -> impl Iterator<Item = Store> {
     let rows = name.to_str().into_iter().flat_map(rows_that_begin);
     rows.filter_map(|row| SECRETS.get(row).and_then(Store::of))
+}
+
+/// What agents of the user's profiles keep their logins in.
+fn own_logins() -> impl Iterator<Item = (&'static Tool, &'static Exposure)> {
+    let secret = |tool: &'static Tool| {
+        let logins = tool.on(Platform::HERE).login.iter().filter(|exposure| exposure.secret);
+        logins.map(move |exposure| (tool, exposure))
+    };
+    crate::agent::own::tools().iter().flat_map(secret)
+}
+
+/// The agent of a user's own profile whose login this is.
+pub fn login_of_own_agent(real: &Path, homes: &[&Path]) -> Option<&'static str> {
+    let is_there = |exposure: &Exposure| homes.iter().any(|home| real.starts_with(home.join(exposure.path)));
+    own_logins().find(|(_, exposure)| is_there(exposure)).map(|(tool, _)| tool.name)
+}
+
+/// Whether a name of one of the stores counts among those that must not be read under another name.
+pub fn is_of_store(path: &Path, homes: &[&Path]) -> bool {
+    secret_file(path, homes).is_some_and(|secret| !secret.is_of_projects())
+        || login_of_own_agent(path, homes).is_some()
 }
 
 /// Deep enough for `.config/gcloud/legacy_credentials/ACCOUNT/adc.json`; a browser's many small files lie deeper.

@@ -218,7 +218,7 @@ impl Walk<'_> {
     fn number(&mut self, range: Range<usize>) {
         if let Some((_, Row { role: role @ Role::Ends(_), grant, .. })) = self.row() {
             self.take(&range);
-            self.parts.push(Part::Time(*role, *grant, range));
+            self.parts.push(Part::Plain(*role, *grant, range));
         }
     }
 
@@ -231,10 +231,15 @@ impl Walk<'_> {
         match self.row() {
             Some((_, Row { role: role @ Role::Renewed, grant, .. })) if super::is_date(&text) => {
                 self.take(&range);
-                self.parts.push(Part::Time(*role, *grant, range));
+                self.parts.push(Part::Plain(*role, *grant, range));
                 return Ok(());
             }
-            Some((place, row)) if !matches!(row.role, Role::Ends(_) | Role::Renewed) => {
+            Some((_, Row { role: role @ Role::Account, grant, .. })) if !looks_secret(&text, false) => {
+                self.take(&range);
+                self.parts.push(Part::Plain(*role, *grant, range));
+                return Ok(());
+            }
+            Some((place, row)) if !matches!(row.role, Role::Ends(_) | Role::Renewed | Role::Account) => {
                 let (to, known, provider) = targets(&row.to, &self.path);
                 let user = match row.form {
                     super::Form::UserAndPassword => {

@@ -63,7 +63,13 @@ fn the_login_of_claude_has_phantoms_in_its_two_tokens_and_nothing_of_other_serve
 fn renewed_tokens_stand_in_the_file_and_every_other_byte_stays() {
     let file = named("claude").unwrap();
     let text = |text: &'static str| Some(Cow::Borrowed(text));
-    let new = Tokens { access: text("new\"a"), refresh: text("new-r"), id: None, ends: Some(1_763_500_000) };
+    let new = Tokens {
+        access: text("new\"a"),
+        refresh: text("new-r"),
+        id: None,
+        ends: Some(1_763_500_000),
+        ..Tokens::default()
+    };
     let renewed = file.renewed(CLAUDE.as_bytes(), 0, &new, 1_763_400_000).unwrap();
     assert_eq!(
         renewed,
@@ -112,6 +118,11 @@ fn the_tokens_of_codex_keep_the_claims_that_it_reads_and_get_another_signature()
     let new = Tokens { access: Some("new".into()), ..Tokens::default() };
     let renewed = file.renewed(content.as_bytes(), 0, &new, 1_763_400_000).unwrap();
     assert!(renewed.contains("\"last_refresh\": \"2025-11-17T17:20:00.000000Z\""), "{renewed}");
+    assert!(renewed.contains("\"account_id\": \"acc-1\""), "{renewed}");
+    // Another account has logged in.
+    let new = Tokens { account: Some("acc-\"2".into()), ..new };
+    let renewed = file.renewed(content.as_bytes(), 0, &new, 1_763_400_000).unwrap();
+    assert!(renewed.contains("\"account_id\": \"acc-\\\"2\""), "{renewed}");
 }
 
 #[test]

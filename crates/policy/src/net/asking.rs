@@ -1,4 +1,5 @@
-//! Questions about hosts (`net.ask`): which denials become one, how many there are, and what an approver reads.
+//! Questions while a cage runs: about hosts (`net.ask`), which denials become one, how many there are, and what an approver reads; and about logins
+//! that would replace the user's.
 //!
 //! A hostile program decides which hosts are asked about. It may write data into names, and it may ask until the approver is tired. So names
 //! are asked about only when a program connects, nothing of them leaves before a yes, and questions are few.
@@ -8,7 +9,9 @@ use super::allowed::Allowed;
 use super::host::Host;
 use super::rule::{Protocol, Rule};
 use super::rules::{Denial, Reason};
+use crate::login::account::Account;
 use crate::words::Ruled;
+use serde::{Deserialize, Serialize};
 
 /// The port that stands for a rule without one in approvals: the rule covers 80 and 443.
 const WEB: u16 = 443;
@@ -25,6 +28,43 @@ const MOST_OF_A_SITE: usize = 3;
 const LONGEST_SHOWN: usize = 64;
 /// A label of this length is seldom a word.
 const LONG_LABEL: usize = 32;
+
+/// After so many logins of one cage that did not replace the user's, no further one is made: one more account is no more welcome.
+pub const MOST_LOGINS: usize = 3;
+
+/// What a program of a cage waits for until an approver has answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Awaited {
+    /// A host that no rule allows.
+    Host(Denial),
+    /// A login that would replace the one in the user's file.
+    Login(NewLogin),
+}
+
+/// A login that a program of a cage has performed. The proxy holds its tokens, and no file has them yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewLogin {
+    /// The file whose login it would replace, as people are told.
+    pub file: String,
+    /// The host that gave it.
+    pub host: Host,
+    pub account: Account,
+    /// Random where the host named no account: a yes to one such login is none to another.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mark: String,
+}
+
+impl NewLogin {
+    /// One sentence for an approver.
+    pub fn reason(&self) -> String {
+        let NewLogin { file, host, account, .. } = self;
+        format!(
+            "a program in the cage has logged in at {host} as {account}; this login would replace the one in {file}"
+        )
+    }
+}
 
 /// Why a host is not asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,6 +59,9 @@ pub struct Renewal {
     /// The place of the login among those of the plan that are renewed.
     pub login: usize,
     pub role: Role,
+    /// Its file, as people are told.
+    #[serde(default)]
+    pub file: String,
 }
 
 const fn yes() -> bool {

@@ -95,6 +95,8 @@ pub enum Reason {
     Address,
     /// The head of the request can be read in two ways.
     Malformed,
+    /// The head of the request is too long.
+    TooLong,
     /// A phantom that cannot be replaced here.
     Phantom,
     /// Another credential than the one that is bound to the host.
@@ -120,6 +122,7 @@ impl Reason {
         Reason::Protocol,
         Reason::Address,
         Reason::Malformed,
+        Reason::TooLong,
         Reason::Phantom,
         Reason::OtherCredential,
         Reason::Signature,
@@ -139,6 +142,7 @@ impl Reason {
             Reason::Protocol => "this is neither TLS nor HTTP",
             Reason::Address => "the name leads to a private address that no rule names",
             Reason::Malformed => "the request can be read in two ways",
+            Reason::TooLong => "the head of the request is too long",
             Reason::Phantom => {
                 "the request carries a phantom credential that is not bound to this host, method or path"
             }
@@ -215,6 +219,7 @@ impl Denial {
             }
             (None, Reason::Minting) => "ask for new credentials outside the cage".into(),
             (None, Reason::NoValue) => "`keyward secret list` shows where the value comes from".into(),
+            (None, Reason::TooLong) => "the program has to send fewer or shorter headers".into(),
             (None, Reason::TooMany) => "close connections, or open fewer at once".into(),
             (None, _) => "the program has to send a usual request; no rule allows this one".into(),
         }

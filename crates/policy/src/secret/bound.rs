@@ -152,7 +152,8 @@ impl Bound {
     pub fn binding(&self, phantom: String, renewals: &[(PathBuf, usize)]) -> net::Binding {
         let renewal = self.renewed_by().and_then(|own| {
             let login = renewals.iter().position(|other| *other == own)?;
-            Some(net::Renewal { login, role: self.login.as_ref()?.role })
+            let file = crate::text::visible(own.0.as_os_str());
+            Some(net::Renewal { login, role: self.login.as_ref()?.role, file })
         });
         net::Binding {
             secret: self.name.to_string(),

@@ -3,8 +3,10 @@
 
 use super::Search;
 use super::leads::{Lead, follow, follow_below};
-use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores, stores_in};
-use keyward_policy::detect::{OBEYED, secret_file};
+use keyward_policy::detect::OBEYED;
+use keyward_policy::detect::secrets::{
+    Store, is_of_store, is_secret_in_home, stores, stores_in, stores_of_own_agents,
+};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::cell::LazyCell;
@@ -62,7 +64,7 @@ pub(crate) fn look(search: &Search<'_>, is_searched: &dyn Fn(&Path) -> bool) -> 
             Some(names) => {
                 let mut names: Vec<&OsString> = names.iter().collect();
                 names.sort_unstable();
-                let below = names.into_iter().flat_map(|name| stores_in(name));
+                let below = names.into_iter().flat_map(|name| stores_in(name)).chain(stores_of_own_agents());
                 below.filter(|store| may_stand(store.path)).chain([Store::HOME]).collect()
             }
             None => stores().collect(),
@@ -111,9 +113,7 @@ impl Look<'_> {
         let lead = self.follow(path);
         self.unresolved(&lead, path);
         let Some((real, stat)) = lead.end.clone() else { return };
-        let is_secret = |path: &Path| {
-            secret_file(path, &self.search.homes).is_some_and(|secret| !secret.is_of_projects())
-        };
+        let is_secret = |path: &Path| is_of_store(path, &self.search.homes);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if is_secret(path) => {
                 self.count(&real, &stat);

@@ -4,6 +4,7 @@ use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::gate::{Because, Opinion, Question, Reach, Text};
 use keyward_policy::inputs::{FileInput, HostInputs, Inputs, Names, PolicyInputs};
 use keyward_policy::linux::cage::{Cage, Identity};
+use keyward_policy::login::account::Account;
 use keyward_policy::net;
 use keyward_policy::net::corporate::Exception;
 use keyward_policy::net::narrow::Within;
@@ -83,7 +84,7 @@ kinds!(NEWS, news_kind(News):
 );
 kinds!(LINKS, link_kind(Link):
     Link::Join {} => "join", Link::Ready { .. } => "ready", Link::Sync {} => "sync", Link::Synced {} => "synced",
-    Link::Widen { .. } => "widen", Link::Widened { .. } => "widened", Link::Host { .. } => "host",
+    Link::Widen { .. } => "widen", Link::Widened { .. } => "widened", Link::Question { .. } => "question",
     Link::Answer { .. } => "answer", Link::Door {} => "door",
 );
 kinds!(PROGRESS, progress_kind(Progress):
@@ -121,7 +122,7 @@ kinds!(EVENTS, event_kind(What):
     What::NetDenied { .. } => "net-denied", What::NetConnected { .. } => "net-connected",
     What::NetUnreached { .. } => "net-unreached", What::NetSwapped { .. } => "net-swapped",
     What::NetEchoed { .. } => "net-echoed", What::NetMasked { .. } => "net-masked", What::NetRenewed { .. } => "net-renewed", What::NetGranted { .. } => "net-granted",
-    What::NetAllowed { .. } => "net-allowed",
+    What::NetAllowed { .. } => "net-allowed", What::LoginAllowed { .. } => "login-allowed",
     What::Reveal { .. } => "reveal", What::Denied(_) => "denied", What::Asked { .. } => "asked",
     What::Answered { .. } => "answered", What::Granted { .. } => "granted",
     What::GrantUsed { .. } => "grant-used", What::Revoked { .. } => "revoked", What::Call { .. } => "call",
@@ -395,7 +396,8 @@ pub fn links() -> Vec<Link> {
         widen,
         Link::Widened { grant: 1, trouble: None },
         Link::Widened { grant: 1, trouble: Some(trouble) },
-        Link::Host { question: 7, denial },
+        Link::Question { question: 7, about: net::asking::Awaited::Host(denial) },
+        Link::Question { question: 8, about: new_login() },
         Link::Answer { question: 7, allowed: true, why: None },
         Link::Answer { question: 7, allowed: false, why },
     ]
@@ -553,7 +555,8 @@ pub fn reports() -> Vec<Report> {
         },
         Report::Closed { cage: 7, connection: 3, sent: 100, received: 2000, requests: 0, milliseconds: 12 },
         Report::Unreached { cage: 7, host: host("api.example.com"), port: 443, fact: fact.clone() },
-        Report::Question { cage: 7, question: 1, denial },
+        Report::Question { cage: 7, question: 1, about: net::asking::Awaited::Host(denial) },
+        Report::Question { cage: 7, question: 2, about: new_login() },
         Report::Swapped { cage: 7, secret: "github".into(), host: host("api.github.com") },
         Report::Echoed { cage: 7, secret: "github".into(), host: host("api.github.com") },
         Report::Masked { cage: 7, secret: "github".into(), host: host("api.anthropic.com") },
@@ -594,6 +597,19 @@ pub fn judge_said() -> judge::Said {
 
 pub fn webhook_answered() -> webhook::Answered {
     webhook::Answered { v: webhook::VERSION, token: TOKEN.into(), answer: webhook::Word::Allow }
+}
+
+fn new_login() -> net::asking::Awaited {
+    net::asking::Awaited::Login(net::asking::NewLogin {
+        file: "/home/me/.claude/.credentials.json".into(),
+        host: host("platform.claude.com"),
+        account: Account {
+            email: Some("ann@example.com".into()),
+            id: Some("a-1".into()),
+            organisation: Some("Acme".into()),
+        },
+        mark: String::new(),
+    })
 }
 
 pub fn question() -> Question {
@@ -859,6 +875,13 @@ fn events() -> Vec<What> {
         What::NetMasked { secret: "github".into(), host: "api.anthropic.com".into() },
         What::NetRenewed { secret: "claude-login.refresh".into(), host: "platform.claude.com".into() },
         What::NetAllowed { session: None, rule: "registry.npmjs.org".into(), gate: gate() },
+        What::LoginAllowed {
+            session: None,
+            file: "/home/me/.claude/.credentials.json".into(),
+            host: "platform.claude.com".into(),
+            account: "ann@example.com (account a-1)".into(),
+            gate: gate(),
+        },
         What::NetGranted { session: "work".into(), rules: vec!["api.linear.app".into()], seconds: 3600 },
         What::Reveal { name: "github".into() },
         What::Denied(Box::new(Denied {

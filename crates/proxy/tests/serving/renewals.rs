@@ -25,7 +25,7 @@ fn phantom(host: &str) -> String {
 fn bindings() -> Vec<Binding> {
     let of = |(login, host): (usize, &&str)| {
         let own = |role, kind: &str, phantom: String, scope: String| Binding {
-            renewal: Some(Renewal { login, role }),
+            renewal: Some(Renewal { login, role, file: format!("/home/ann/{login}.json") }),
             places: Places { body: role == Role::Refresh, ..Places::default() },
             ..binding(&format!("{kind}-{login}"), &phantom, &[&scope])
         };

@@ -3,6 +3,7 @@
 use crate::origin::Origin;
 use crate::support::{Cage, PATIENCE, Proxy, Setup, rules};
 use keyward_policy::net::Reason;
+use keyward_policy::net::asking::Awaited;
 use keyward_protocol::proxy::{Corporate, Order, Report, Served};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -233,7 +234,7 @@ fn a_host_without_a_rule_is_asked_about_while_its_program_waits() {
                 scope.spawn(|| cage.curl(ca, &["-k", "--connect-to", &to, "https://asked.example.test/"]));
             let question = loop {
                 match proxy.next() {
-                    Report::Question { question, denial, .. } => {
+                    Report::Question { question, about: Awaited::Host(denial), .. } => {
                         assert_eq!(denial.flag().as_deref(), Some("--allow-net asked.example.test"));
                         break question;
                     }

@@ -20,7 +20,8 @@ use super::{Read, Wrong, flag, only, path, place, required, tables, text, texts,
 use toml_edit::{Item, TableLike};
 
 const FORMATS: [&str; 8] = ["json", "settings", "yaml", "toml", "npmrc", "netrc", "dotenv", "urls"];
-const ROLES: [&str; 7] = ["key", "access", "refresh", "id", "ends-seconds", "ends-milliseconds", "renewed"];
+const ROLES: [&str; 8] =
+    ["key", "access", "refresh", "id", "ends-seconds", "ends-milliseconds", "renewed", "account"];
 
 #[derive(Debug)]
 pub struct LoginFile {
@@ -158,7 +159,9 @@ fn field(field: &dyn TableLike, at: Option<usize>, file: &str, grants: &[Granted
         (None, None, true) if matches!(role, "refresh" | "id") => {
             To::Rules(grants.get(grant).map(|grant| grant.tokens.clone()).unwrap_or_default())
         }
-        (None, None, true) if matches!(role, "ends-seconds" | "ends-milliseconds" | "renewed") => {
+        (None, None, true)
+            if matches!(role, "ends-seconds" | "ends-milliseconds" | "renewed" | "account") =>
+        {
             To::Rules(rules)
         }
         _ => {

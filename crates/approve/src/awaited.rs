@@ -1,7 +1,7 @@
-//! A host that no rule allows, and that a program waits for (`net.ask`): judged, and asked about by a process of its own, so that the launcher
-//! or the session goes on meanwhile.
+//! What a program of a cage waits for: a host that no rule allows (`net.ask`), or a login that would replace the user's. Judged, and asked about by a
+//! process of its own, so that the launcher or the session goes on meanwhile.
 //!
-//! The network is a wall, so that a host is never allowed unasked: not by the mode `yolo`, and not past the administrator's list.
+//! Neither is ever allowed unasked: not by the mode `yolo`, and a host not past the administrator's list.
 
 use crate::permit::{self, Ways};
 use crate::site::Site;
@@ -10,8 +10,9 @@ use crate::terminal::Terminal;
 use keyward_launch::session::Passage;
 use keyward_ledger::Record;
 use keyward_policy::event;
-use keyward_policy::gate::{Because, HOST_RULE, Judged};
-use keyward_policy::net::{Denial, Rule, asking};
+use keyward_policy::gate::{Because, HOST_RULE, Judged, LOGIN_RULE};
+use keyward_policy::net::asking::{self, Awaited, NewLogin};
+use keyward_policy::net::{Denial, Rule};
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_protocol::approval::Progress;
@@ -21,11 +22,8 @@ use keyward_sys::{Errno, channel, confine, environ};
 use rustix::fd::OwnedFd;
 use std::ffi::OsString;
 
-/// The key of the policy that has hosts asked about.
-const RULE: &str = "net.ask";
-
-/// Everything that a question about a host needs.
-pub struct HostGate<'a> {
+/// Everything that such a question needs.
+pub struct AwaitedGate<'a> {
     pub policy: &'a Policy,
     pub site: Site<'a>,
     /// The run, or the session and what no other session of that name has.
@@ -44,24 +42,35 @@ pub struct Approvers {
     pub has_room: bool,
 }
 
-impl HostGate<'_> {
-    /// Decides about a host. A refusal says why in a few words, for the denial that the program gets.
-    pub fn judge(&self, denial: &Denial, terminal: impl Terminal, approvers: Approvers) -> Passage {
-        let Some(wanted) = asking::wanted(denial) else { return refuse("it is not asked about") };
-        if !asking::is_below_ceiling(self.policy.network.most.as_deref(), wanted) {
-            return refuse("the administrator's list of hosts does not have it");
-        }
+/// What is asked about, with all that its subject borrows.
+enum Asked<'a> {
+    Host { name: String, port: u16, rule: String },
+    Login(&'a NewLogin),
+}
+
+impl AwaitedGate<'_> {
+    /// Decides. A refusal says why in a few words, for the answer that the program gets.
+    pub fn judge(&self, about: &Awaited, terminal: impl Terminal, approvers: Approvers) -> Passage {
+        let (asked, judged) = match about {
+            Awaited::Host(denial) => {
+                let Some(wanted) = asking::wanted(denial) else { return refuse("it is not asked about") };
+                if !asking::is_below_ceiling(self.policy.network.most.as_deref(), wanted) {
+                    return refuse("the administrator's list of hosts does not have it");
+                }
+                let (name, port) = asking::subject(denial, wanted);
+                (Asked::Host { name, port, rule: wanted.to_string() }, judged_host(denial, wanted))
+            }
+            Awaited::Login(new) => (Asked::Login(new), judged_login(new)),
+        };
         let mode = &self.policy.gate.mode;
         if mode.value == GateMode::Yolo {
+            let what = if matches!(asked, Asked::Login(_)) { "a login" } else { "a host" };
             return refuse(&format!(
-                "the gate asks nothing ({}), and a host is never allowed unasked",
+                "the gate asks nothing ({}), and {what} is never allowed unasked",
                 mode.origin
             ));
         }
-        let judged = judged(denial, wanted);
-        let (name, port) = asking::subject(denial, wanted);
-        let rule = wanted.to_string();
-        let subject = self.subject(&name, port, &rule, &judged);
+        let subject = self.subject(&asked, &judged);
         let refused = match permit::at_once(&subject) {
             Some(Err(denial)) => Some(*denial),
             _ if !approvers.has_room => Some(permit::refusal(&subject, Because::Crowded)),
@@ -71,18 +80,22 @@ impl HostGate<'_> {
             if let Ok(mut record) = Record::open(self.site.state) {
                 permit::write_down(&subject, &denial, &mut record);
             }
-            return refuse(&why(&denial));
+            return refuse(&why(&denial, &asked));
         }
-        let ask = |socket: &OwnedFd| self.ask(&subject, &terminal, approvers.at_the_door, socket);
+        let ask = |socket: &OwnedFd| self.ask(&asked, &subject, &terminal, approvers.at_the_door, socket);
         match aside(&ask) {
             Ok(socket) => Passage::Wait(socket),
             Err(errno) => refuse(&format!("no approver can be asked: {}", keyward_sys::file::reason(errno))),
         }
     }
 
-    fn subject<'s>(&'s self, name: &'s str, port: u16, rule: &'s str, judged: &'s Judged) -> Subject<'s> {
+    fn subject<'s>(&'s self, asked: &'s Asked<'_>, judged: &'s Judged) -> Subject<'s> {
+        let what = match asked {
+            Asked::Host { name, port, rule } => What::Host(subject::Host { name, port: *port, rule }),
+            Asked::Login(new) => What::Login(new),
+        };
         Subject {
-            what: What::Host(subject::Host { name, port, rule }),
+            what,
             policy: self.policy,
             project: self.site.project,
             run: self.run,
@@ -93,21 +106,35 @@ impl HostGate<'_> {
     }
 
     /// Asks, and tells the answer. A yes that cannot be written down is a no.
-    fn ask<T: Terminal>(&self, subject: &Subject<'_>, terminal: &T, at_the_door: bool, socket: &OwnedFd) {
+    fn ask<T: Terminal>(
+        &self,
+        asked: &Asked<'_>,
+        subject: &Subject<'_>,
+        terminal: &T,
+        at_the_door: bool,
+        socket: &OwnedFd,
+    ) {
         let environment = self.environment.to_vec();
         let ways = Ways { site: self.site, terminal, session: Some((socket, at_the_door)), environment };
         let unrecorded = || refused("nothing can be recorded");
         let progress = match Record::open(self.site.state) {
             Err(_) => unrecorded(),
             Ok(mut record) => match permit::permit(subject, &ways, &mut record) {
-                Err(denial) => refused(&why(&denial)),
+                Err(denial) => refused(&why(&denial, asked)),
                 Ok(gate) => {
-                    let rule = match subject.what {
-                        What::Host(host) => host.rule.to_owned(),
-                        _ => String::new(),
-                    };
                     let session = self.session.map(str::to_owned);
-                    let allowed = event::What::NetAllowed { session, rule, gate: gate.clone() };
+                    let allowed = match asked {
+                        Asked::Host { rule, .. } => {
+                            event::What::NetAllowed { session, rule: rule.clone(), gate: gate.clone() }
+                        }
+                        Asked::Login(new) => event::What::LoginAllowed {
+                            session,
+                            file: new.file.clone(),
+                            host: new.host.to_string(),
+                            account: new.account.to_string(),
+                            gate: gate.clone(),
+                        },
+                    };
                     match record.write(allowed) {
                         Ok(_) => Progress::Go { gate },
                         Err(_) => unrecorded(),
@@ -119,7 +146,19 @@ impl HostGate<'_> {
     }
 }
 
-fn judged(denial: &Denial, wanted: &Rule) -> Judged {
+fn judged_login(new: &NewLogin) -> Judged {
+    Judged {
+        verdict: Verdict::Ask,
+        // The account stands behind it, so that a no is one to this account.
+        rule: Some(format!("{LOGIN_RULE}{}", new.account)),
+        class: None,
+        reason: new.reason(),
+        span: None,
+        script: None,
+    }
+}
+
+fn judged_host(denial: &Denial, wanted: &Rule) -> Judged {
     Judged {
         verdict: Verdict::Ask,
         // The rule of the network stands behind it, so that a no is one to this host.
@@ -132,8 +171,8 @@ fn judged(denial: &Denial, wanted: &Rule) -> Judged {
     }
 }
 
-/// Why a host is not allowed, in a few words, and the question by which it can be allowed for the next time.
-fn why(denial: &permit::Denial) -> String {
+/// Why it is not allowed, in a few words, and the question by which it can be allowed for the next time.
+fn why(denial: &permit::Denial, asked: &Asked<'_>) -> String {
     let why = match denial.gate.because {
         Because::Mode => "the gate mode is deny",
         Because::Judge => "the judge denied it",
@@ -146,7 +185,10 @@ fn why(denial: &permit::Denial) -> String {
         Because::Forbidden | Because::Rule => "it is denied",
         Because::Harmless | Because::Yolo | Because::Grant => "it could not be approved",
     };
-    let again = matches!(denial.gate.because, Because::Unattended | Because::Timeout | Because::Lost);
+    // Another login of an account without a name is another question.
+    let is_known = !matches!(asked, Asked::Login(new) if !new.account.is_known());
+    let again =
+        is_known && matches!(denial.gate.because, Because::Unattended | Because::Timeout | Because::Lost);
     match denial.question.filter(|_| again) {
         Some(id) => format!("{why}; `keyward approvals allow {id}` allows it for the next try"),
         None => why.to_owned(),
@@ -154,11 +196,11 @@ fn why(denial: &permit::Denial) -> String {
 }
 
 fn refuse(why: &str) -> Passage {
-    Passage::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()), retry: false }
+    Passage::Refuse { fact: why.to_owned(), remedy: String::new(), rule: None, retry: false }
 }
 
 fn refused(why: &str) -> Progress {
-    Progress::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()), retry: false }
+    Progress::Refuse { fact: why.to_owned(), remedy: String::new(), rule: None, retry: false }
 }
 
 /// Has a process of its own do this, which ends when the other end of the socket does.

@@ -1,10 +1,10 @@
-//! Hosts that programs of the cage wait for (`net.ask`): each is a question, one after the other. In a session the session asks; else a process of its own
-//! does, which may have the user's terminal meanwhile.
+//! What programs of the cage wait for: hosts (`net.ask`), and logins that would replace the user's. Each is a question, one after the other. In a
+//! session the session asks; else a process of its own does, which may have the user's terminal meanwhile.
 
 use super::Supervisor;
 use crate::proxy::Question;
 use crate::session::{Membership, Passage};
-use keyward_policy::net::Denial;
+use keyward_policy::net::asking::Awaited;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet::{self, LONGEST};
@@ -18,13 +18,13 @@ const GIVES_BACK_WITHIN: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Told where the process that asks has ended without an answer.
 const GONE: &str = "the process that asks is gone";
 
-/// Decides about a host that a program of a run waits for.
-pub trait Hosts {
+/// Decides about what a program of a run waits for.
+pub trait Decides {
     /// `on_terminal` says whether the user's terminal is free for a question.
-    fn judge(&mut self, denial: &Denial, on_terminal: bool) -> Passage;
+    fn judge(&mut self, about: &Awaited, on_terminal: bool) -> Passage;
 }
 
-/// Hosts that programs wait for.
+/// What programs wait for.
 #[derive(Default)]
 pub(super) struct Pending {
     /// Not asked about yet; in a session, not answered yet.
@@ -49,14 +49,14 @@ impl Pending {
 
 impl Supervisor<'_, '_> {
     /// Takes what the proxy asks, and has it answered.
-    pub(super) fn ask_about_hosts(&mut self) {
+    pub(super) fn ask_what_is_awaited(&mut self) {
         let Some(served) = &mut self.watch.served else { return };
         let new = served.proxy.questions();
         match self.watch.session {
             Some(Membership { link: session, .. }) => {
                 for question in new {
-                    let host = Link::Host { question: question.number, denial: question.denial.clone() };
-                    let packet = packet::write(&host);
+                    let asked = Link::Question { question: question.number, about: question.about.clone() };
+                    let packet = packet::write(&asked);
                     let sent = packet.len() <= link::ROOM && channel::send(session, &packet, &[]).is_ok();
                     match sent {
                         true => self.pending.waiting.push_back(question),
@@ -82,7 +82,7 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    /// Asks about the next host, if no other one is asked about.
+    /// Asks the next question, if no other one is asked.
     fn ask_next(&mut self) {
         while self.pending.asked.is_none() {
             let Some(question) = self.pending.waiting.pop_front() else { return };
@@ -93,8 +93,8 @@ impl Supervisor<'_, '_> {
             // Before the process that asks looks at the terminal.
             let had_keyboard = on_terminal.then(|| self.pause_terminal()).flatten();
             let Some(served) = &mut self.watch.served else { return };
-            let passage = match &mut served.hosts {
-                Some(hosts) => hosts.judge(&question.denial, on_terminal),
+            let passage = match &mut served.decides {
+                Some(decides) => decides.judge(&question.about, on_terminal),
                 None => Passage::Refuse { fact: GONE.into(), remedy: String::new(), rule: None, retry: true },
             };
             let why_not = match passage {
