@@ -129,7 +129,7 @@ fn has_private_key(content: &[u8]) -> bool {
     };
     let certificate = says(b"-----BEGIN CERTIFICATE") || says(b"-----BEGIN TRUSTED CERTIFICATE");
     let public = says(b"-----BEGIN PUBLIC KEY") || says(b"-----BEGIN RSA PUBLIC KEY");
-    // Nothing may stand outside of the blocks, and each block must end.
+    // Each block must end. Beside them stands what a tool or a person wrote about the certificates.
     let mut inside = false;
     let mut stray = false;
     for line in content.split(|&byte| byte == b'\n') {
@@ -139,11 +139,29 @@ fn has_private_key(content: &[u8]) -> bool {
         } else if line.starts_with(b"-----END ") {
             inside = false;
         } else if !inside {
-            stray |= !line.is_empty();
+            stray |= !is_remark(line);
         }
     }
     let stray = stray || inside;
     says(b"PRIVATE") || says(b"ENCRYPTED") || !(certificate || public) || stray
+}
+
+/// Whether a line is a remark about certificates: text that names no secret and has no word that only a machine would make, but for digests.
+fn is_remark(line: &[u8]) -> bool {
+    let is_of_digest = says(line, &["sha", "md5", "fingerprint", "serial"]);
+    let is_made = |word: &[u8]| {
+        let is_digest = is_of_digest && word.iter().all(u8::is_ascii_hexdigit);
+        let kind = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+        let changes = word.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count();
+        let numbers = word.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty()).count();
+        word.len() >= 20 && numbers > 1 && changes > 5 && !is_digest
+    };
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+=_".contains(byte);
+    std::str::from_utf8(line)
+        .is_ok_and(|text| !text.contains(|letter: char| letter.is_control() && letter != '\t'))
+        && !says(line, &["pass", "secret", "token", "credential"])
+        && !line.split(|byte| !is_of_word(byte)).any(is_made)
+        && value_shape(line).is_none()
 }
 
 /// The names of a dotenv file, each with an empty value unless the value is clearly operational.
@@ -643,6 +661,25 @@ mod tests {
         assert_eq!(shown("*.pem", "canary"), "");
         assert_eq!(shown("*.pem", &format!("{certificate}passphrase: x\n")), "");
         assert_eq!(shown("*.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n{\"d\":\"x\"}\n"), "");
+        let remarks = [
+            "# Issuer: CN=Entrust Root Certification Authority - G2 O=Entrust, Inc.\n# SHA256 Fingerprint: 43:df:57:74",
+            "## SHA256: 34a54d5191775c1bd37be6cfd3f09e831e072555dc3a2e51f4a2c4b0f8ada5cc\n=======",
+            "Aliasname: verisignclass3publicprimarycertificationauthorityg3 [jdk]\nAffirmTrustPremiumECC2021Root",
+            "Certificate:\n    Data:\n        Modulus:\n            00:b4:31:98:0a:c4:bc:62:c1:88:aa:dc:b0:c8:bb\nhttps://a.test/file/default/nss",
+        ];
+        for remark in remarks {
+            assert_eq!(shown("*.pem", &format!("{remark}\n{certificate}{remark}\n")), "itself", "{remark}");
+        }
+        let others = [
+            "5Kb8kLf9zgWQnogidDA76MzPL6TsZZY36hWXMssSzNydYXYB9KF",
+            "{\"kty\":\"EC\",\"d\":\"870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE\"}",
+            "the key: 34a54d5191775c1bd37be6cfd3f09e831e072555dc3a2e51f4a2c4b0f8ada5cc",
+            "# ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "\u{1}\u{2}",
+        ];
+        for other in others {
+            assert_eq!(shown("*.pem", &format!("{certificate}{other}\n")), "", "{other}");
+        }
         assert_eq!(shown("*.key", certificate), "");
     }
 
