@@ -138,11 +138,7 @@ impl Report {
         let &[kind, step, a, b, c, d, e, f] = bytes else { return None };
         let (index, value) = (u16::from_le_bytes([a, b]), i32::from_le_bytes([c, d, e, f]));
         Some(match kind {
-            FAILED => Report::Failed {
-                step: *STEPS.get(usize::from(step))?,
-                index,
-                errno: Errno::from_raw_os_error(value),
-            },
+            FAILED => Report::Failed { step: *STEPS.get(usize::from(step))?, index, errno: errno(value)? },
             TERMINAL => Report::Terminal,
             HOME => Report::Home,
             PASSING => Report::Passing,
@@ -156,6 +152,11 @@ impl Report {
             _ => return None,
         })
     }
+}
+
+/// The error of this number, if the kernel can have one.
+fn errno(number: i32) -> Option<Errno> {
+    (1..4096).contains(&number).then(|| Errno::from_raw_os_error(number))
 }
 
 impl Order {
@@ -197,6 +198,16 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_without_an_error_of_the_kernel_is_not_a_report() {
+        let report = Report::Failed { step: STEPS[0], index: 0, errno: Errno::PERM };
+        for number in [0, -1, 4096, i32::MAX, i32::MIN] {
+            let mut packet = report.encode();
+            packet[4..].copy_from_slice(&number.to_le_bytes());
+            assert_eq!(Report::decode(&packet), None, "{number}");
+        }
+    }
 
     #[test]
     fn every_report_survives_the_way() {
