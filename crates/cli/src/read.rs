@@ -106,18 +106,8 @@ fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<Option<&'static 
     if found.kind != FileType::RegularFile {
         return Ok(by_content);
     }
-    let is_settings = |secret: &Secret| {
-        matches!(
-            secret.content,
-            Content::Settings
-                | Content::SettingsSaying(_)
-                | Content::Variables
-                | Content::Json
-                | Content::Config
-        )
-    };
     let counts = |store: &Path| {
-        secret_file(store, homes).is_some_and(|secret| !is_settings(secret))
+        secret_file(store, homes).is_some_and(|secret| !secret.is_settings())
             || login_of_own_agent(store, homes).is_some()
     };
     match find_twin(found.identity, stores_of(homes), counts) {

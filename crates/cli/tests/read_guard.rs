@@ -167,6 +167,23 @@ fn another_spelling_does_not_mislead_the_guard() {
 }
 
 #[test]
+fn a_hard_link_to_settings_without_a_credential_is_read() {
+    let stage = Stage::user();
+    for name in ["settings.py", "lab.tfvars", "config.json"] {
+        stage.home_file(name, "{}\n");
+        std::fs::hard_link(stage.home().join(name), stage.project().join(format!("copy-of-{name}.txt")))
+            .unwrap();
+        let output = stage.bare(&format!("exec '{}' read copy-of-{name}.txt", keyward()));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "{}\n",
+            "{name}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
 fn a_hard_link_to_a_store_is_the_store() {
     let stage = stage();
     std::fs::hard_link(stage.home().join(".ssh/id_ed25519"), stage.project().join("todo.txt")).unwrap();

@@ -114,6 +114,19 @@ impl Secret {
         sum.0
     }
 
+    /// Whether everything but credentials may be seen of it. Then its content decides, under any name.
+    pub fn is_settings(&self) -> bool {
+        self.is_of_projects()
+            || matches!(
+                self.content,
+                Content::Settings
+                    | Content::SettingsSaying(_)
+                    | Content::SayingOrConfig(_)
+                    | Content::Variables
+                    | Content::Json
+            )
+    }
+
     /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
     pub fn is_of_projects(&self) -> bool {
         matches!(self.content, Content::Config | Content::Source)
