@@ -711,6 +711,18 @@ fn a_change_deep_in_a_directory_of_instructions_is_named() {
 }
 
 #[test]
+fn more_changes_than_are_named_are_told_by_their_directory() {
+    let stage = Stage::user();
+    stage.project_file(".github/workflows/old.yml", CONTENT);
+    let left = aftermath(
+        &stage,
+        "cd .github/workflows; i=0; while [ $i -lt 300 ]; do echo x > $i; i=$((i + 1)); done",
+    );
+    assert!(paths(&left, "told").iter().any(|path| path == ".github/workflows"), "{left}");
+    assert!(left["left_out"].as_u64().is_some_and(|count| count > 0), "{left}");
+}
+
+#[test]
 fn a_grant_below_the_settings_of_an_agent_is_told_as_the_settings_are() {
     let stage = Stage::user();
     stage.home_file(".claude/hooks/old.sh", "true\n");

@@ -47,7 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if not code.startswith("of-"): return self.reply(400, json.dumps({"error": "invalid_grant"}))
             answer = {"token_type": "Bearer", "access_token": "sk-ant-oat01-real-access-" + code,
                 "refresh_token": "sk-ant-ort01-real-refresh-" + code, "expires_in": 28800}
-            if code != "of-nobody":
+            if code != "of-unnamed":
                 answer["account"] = {"uuid": "id-" + code, "email_address": code[3:] + "@example.org"}
                 answer["organization"] = {"name": "Example \u202e\" (yours)"}
             return self.reply(200, json.dumps(answer))
@@ -292,7 +292,7 @@ fn a_hostile_command_neither_sends_its_phantoms_elsewhere_nor_changes_the_login(
         ("curl -sS https://api.anthropic.com/v1/x -H \"X: $refresh\"", "phantom"),
         // Logs the user in as someone else: without an approver what the host gives is dropped.
         ("login of-mallory", "minting"),
-        ("login of-nobody", "minting"),
+        ("login of-unnamed", "minting"),
         // A phantom beside the code.
         ("login of-mallory\\\",\\\"x\\\":\\\"$refresh", "phantom"),
         ("renew sk-ant-ort01-of-the-attacker", "other-credential"),
@@ -402,13 +402,13 @@ fn an_approval_of_a_login_is_for_one_account_and_once() {
     assert!(refused.contains("no approver is available"), "{refused}");
     let id = refused.split("approvals allow ").nth(1).unwrap().split('`').next().unwrap().to_owned();
     assert!(keyward_says(&stage, &["approvals", "allow", &id]).status.success());
-    for other in ["of-mallory", "of-nobody"] {
+    for other in ["of-mallory", "of-unnamed"] {
         let output = run(&stage, ASKING, &format!("login {other}"));
         assert!(told(&output).contains("no approver is available"), "{}", told(&output));
         assert_eq!(real(&stage), CREDENTIALS, "{other}");
     }
     // One without a name is not known again, so that a yes behind it is worth nothing.
-    let refused = told(&run(&stage, ASKING, "login of-nobody"));
+    let refused = told(&run(&stage, ASKING, "login of-unnamed"));
     assert!(
         refused.contains("an account without a name") && !refused.contains("approvals allow"),
         "{refused}"
@@ -421,7 +421,7 @@ fn an_approval_of_a_login_is_for_one_account_and_once() {
     for id in ids {
         assert!(keyward_says(&stage, &["approvals", "allow", id]).status.success());
     }
-    let refused = told(&run(&stage, ASKING, "login of-nobody"));
+    let refused = told(&run(&stage, ASKING, "login of-unnamed"));
     assert!(refused.contains("no approver is available"), "{refused}");
     let output = run(&stage, ASKING, "login of-bob");
     assert!(told(&output).contains("\"access_token\":\"sk-ant-oat01-"), "{}", told(&output));

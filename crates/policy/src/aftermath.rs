@@ -29,7 +29,7 @@ pub struct Aftermath {
     pub not_watched: Option<String>,
     /// Directories that could not be looked at when the command had ended.
     pub not_walked: Vec<String>,
-    /// How many entries of these lists the record leaves out.
+    /// How many entries these lists leave out.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
     /// How many of those that were taken out were reported while the command ran.

@@ -482,8 +482,10 @@ fn sweep_up(tree: Swept<'_>, before: &Before<'_>, quarantine: &Quarantine, after
     };
     let changed = met.changed.iter().map(|path| Left::new(&tree.told_path(path), unsure.into()));
     aftermath.left.extend(changed);
-    aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| tree.shown(path)));
-    aftermath.programs.extend(met.programs.iter().take(MOST_TOLD).map(|path| tree.shown(path)));
+    for (list, paths) in [(&mut aftermath.told, &met.told), (&mut aftermath.programs, &met.programs)] {
+        list.extend(paths.iter().take(MOST_TOLD).map(|path| tree.shown(path)));
+        aftermath.left_out += paths.len().saturating_sub(MOST_TOLD);
+    }
     aftermath.not_walked.append(&mut met.not_walked);
     met
 }

@@ -165,7 +165,8 @@ impl<'a> Before<'a> {
             && (self.was_searched(folder) || root.born(mark).is_none_or(|born| born >= self.start.since))
     }
 
-    /// The files of a directory, at any depth, that were made or changed. Of a directory that was moved here, all are new.
+    /// The files of a directory, at any depth, that were made or changed. Of a directory that was moved here, all are new. If there are more
+    /// than are named, the directory itself comes first and stands for the rest.
     fn files_inside(&self, root: &Root, relative: &Path, is_new: bool) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut waiting = vec![(relative.to_path_buf(), is_new)];
@@ -180,6 +181,7 @@ impl<'a> Before<'a> {
                 } else if is_new || self.touched(&stat) {
                     found.push(path);
                     if found.len() == MOST_INSIDE {
+                        found.insert(0, relative.to_path_buf());
                         return found;
                     }
                 }

@@ -29,7 +29,7 @@ const LONGEST_SHOWN: usize = 64;
 /// A label of this length is seldom a word.
 const LONG_LABEL: usize = 32;
 
-/// After so many logins of one cage that did not replace the user's, no further one is made: one more account is no more welcome.
+/// After so many logins of one cage that did not replace the user's, no further one is made: a program could ask until the approver is tired.
 pub const MOST_LOGINS: usize = 3;
 
 /// What a program of a cage waits for until an approver has answered.
